@@ -1,0 +1,20 @@
+"""Names that are safe as one path component, on every file system and object store."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+
+_UNSAFE = re.compile(r"[^a-z0-9._-]+")
+MAX_SLUG = 60
+
+
+def slug(name: str) -> str:
+    """`name` in `[a-z0-9._-]`, at most 60 characters; where anything was changed, `-` and 8 hex of the exact name.
+
+    Distinct names keep distinct slugs, and none can be hidden (`.x`, `_x`) or climb out of its folder (`..`).
+    """
+    safe = _UNSAFE.sub("-", name.lower())[:MAX_SLUG].lstrip("._-")
+    if safe == name and safe:
+        return name
+    return f"{safe or 'x'}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"

@@ -1,0 +1,50 @@
+"""What a policy is: something that answers one decision at a time.
+
+The loop that calls it (rollouts/episode.py):
+
+    policy.reset(key, rng)                      # where the policy has one
+    while not environment.finished:
+        answer = policy.act(snapshot, text, options, instructions)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+
+from rollouts.records import Answer, EpisodeKey, PolicyDescription, Snapshot
+from rollouts.scenarios import Scenario
+
+
+class Policy(Protocol):
+    """One player. An exception from `act` is data (cause `policy_error`), except `TryVoid` and `BudgetSpent`.
+
+    A policy may also have `reset(key, rng)`, called before each episode, and `close()`.
+    """
+
+    def act(self, snapshot: Snapshot, text: str, options: tuple[str, ...], instructions: str | None) -> Answer:
+        """Choose one of `options` (the scenario's order). Frames in `snapshot` are read-only."""
+        ...
+
+    def describe(self) -> PolicyDescription: ...
+
+
+@runtime_checkable
+class HasReset(Protocol):
+    def reset(self, key: EpisodeKey, rng: np.random.Generator) -> None:
+        """Start an episode; `rng` depends on the run seed, scenario, seed and index alone."""
+        ...
+
+
+@dataclass(frozen=True)
+class PolicyContext:
+    """What a policy may know when it is made: its scenario and what followed the colon in `NAME:ARGUMENT`."""
+
+    scenario: Scenario
+    argument: str | None = None
+
+
+PolicyFactory = Callable[[PolicyContext], Policy]

@@ -1,0 +1,277 @@
+"""Frozen records that walk through a rollout. Knows nothing of Doom, Ray, Parquet or the command line.
+
+Units are part of the names: `_s` seconds, `_ms` milliseconds, `_tics` engine tics (35 a second).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rollouts.naming import slug
+
+ThingKind = Literal["monster", "item"]
+EndReason = Literal["death", "goal", "timeout", "step_cap"]
+ActedBy = Literal["policy", "teacher", "fallback"]
+NO_NUMBERS: Mapping[str, float] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeKey:
+    """Names one episode of one run. `policy` is the exact name; ids carry its slug.
+
+    `index` counts the episodes of a seed from 0. The random streams leave rubric and policy out.
+    """
+
+    scenario: str
+    rubric: str
+    policy: str
+    seed: int
+    index: int
+
+    @property
+    def episode_id(self) -> str:
+        """`{scenario}.{rubric}.{policy slug}.{seed}.{index}`; unique within a run."""
+        return f"{slug(self.scenario)}.{self.rubric}.{slug(self.policy)}.{self.seed}.{self.index}"
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One picture. `pixels` is uint8, C-contiguous and read-only: (H, W) palette indices when `palette`
+    (uint8, (256, 3)) is given, else (H, W, 3) RGB."""
+
+    pixels: NDArray[np.uint8]
+    palette: NDArray[np.uint8] | None = None
+
+    def rgb(self) -> NDArray[np.uint8]:
+        """A fresh, writable (H, W, 3) RGB array."""
+        return self.pixels.copy() if self.palette is None else self.palette[self.pixels]
+
+
+@dataclass(frozen=True, slots=True)
+class Thing:
+    """One visible object. `cx` is its centre in [0, 1] from the left; `size` its height over the frame's."""
+
+    name: str
+    kind: ThingKind
+    cx: float
+    size: float
+
+
+@dataclass(frozen=True, slots=True)
+class DepthBands:
+    """Median depth (0-255) over the middle third of the rows: left, centre and right fifth of the columns."""
+
+    left: float
+    centre: float
+    right: float
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What there is to see before an action. A variable that the scenario does not have is None.
+
+    `game_tic` is the episode's engine time; `things` are sorted by size, largest first.
+    """
+
+    game_tic: int
+    health: int | None = None
+    ammo: int | None = None
+    kills: int | None = None
+    things: tuple[Thing, ...] = ()
+    depth: DepthBands | None = None
+    frame: Frame | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """What one action led to. The `*_after` counters are read also when the engine gives no more state.
+
+    `snapshot` is None exactly when the engine has no state to show (mostly: the episode is over).
+    `terminated`: died or reached the goal; `truncated`: the engine's own time limit.
+    """
+
+    reward: float
+    snapshot: Snapshot | None
+    terminated: bool = False
+    truncated: bool = False
+    end_reason: EndReason | None = None
+    health_after: int | None = None
+    ammo_after: int | None = None
+    kills_after: int | None = None
+    events: tuple[str, ...] = ()
+    variables: Mapping[str, float] = NO_NUMBERS
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a policy replied. `choice` is its own answer, word for word, or None when it had none.
+
+    `probabilities` maps options to numbers as the policy gave them (may be empty or partial).
+    `asked` is False where a mixture let the teacher act; `acted_by` then says so.
+    """
+
+    choice: str | None
+    probabilities: Mapping[str, float] = NO_NUMBERS
+    confidence: float | None = None
+    latency_ms: float | None = None
+    asked: bool = True
+    acted_by: ActedBy = "policy"
+    parse_rule: str | None = None
+    options_shown: tuple[str, ...] | None = None
+    option_mass: float | None = None
+    policy_text: str | None = None
+    messages: str | None = None
+    raw_reply: str | None = None
+    finish_reason: str | None = None
+    reply_tokens: tuple[str, ...] | None = None
+    reply_logprobs: tuple[float, ...] | None = None
+    tokens_in: int | None = None
+    tokens_out: int | None = None
+    model_version: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """One row of the steps table: what was seen, answered and done, and what came of it.
+
+    `tick` counts decisions from 0. `effective_action` is what was sent to the game: the answer, or the first
+    option where the answer was out of schema (`schema_error` then names the cause, `error` the scrubbed text).
+    """
+
+    tick: int
+    state: str
+    snapshot: Snapshot
+    teacher_action: str | None
+    answer: Answer
+    effective_action: str
+    acted_by: ActedBy
+    transition: Transition
+    terminated: bool
+    truncated: bool
+    decided_at: datetime
+    schema_error: str | None = None
+    error: str | None = None
+
+    @property
+    def out_of_schema(self) -> bool:
+        return self.schema_error is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Episode:
+    """A completed episode: one row of the episodes table with status `completed`.
+
+    `metric` follows the scenario; latencies are linear-interpolation percentiles, None when nothing was timed.
+    `final_state` and `final_frame` are kept for bootstrapping after a truncation, None where there is none.
+    """
+
+    key: EpisodeKey
+    metric_name: str
+    metric: float
+    steps: int
+    total_reward: float
+    end_reason: EndReason | None
+    terminated: bool
+    truncated: bool
+    out_of_schema_by_cause: Mapping[str, int]
+    latency_ms_p50: float | None
+    latency_ms_p95: float | None
+    trajectory_hash: str
+    frames_hash: str | None
+    final_state: str | None
+    final_frame: Frame | None
+    started_at: datetime
+    ended_at: datetime
+
+    @property
+    def n_out_of_schema(self) -> int:
+        return sum(self.out_of_schema_by_cause.values())
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeFailure:
+    """An episode that could not be played: a row with status `failed`, never a made-up number.
+
+    `stage`: environment, policy, engine, worker or scenario; `cause`: one scrubbed line.
+    """
+
+    key: EpisodeKey
+    stage: str
+    cause: str
+    started_at: datetime
+    ended_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyDescription:
+    """Who plays. Goes to the manifest and to graders; settings hold no secrets."""
+
+    name: str
+    kind: Literal["rule", "model"]
+    model: str | None = None
+    provider: str | None = None
+    checkpoint_hash: str | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    note: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedEpisode:
+    """A seed and the index of its episode, with the number of earlier tries that failed (0 at first)."""
+
+    seed: int
+    index: int
+    tries: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """The smallest piece of work that is committed: a few episodes of one (scenario, rubric, policy) group."""
+
+    number: int
+    scenario: str
+    rubric: str
+    policy: str
+    episodes: tuple[PlannedEpisode, ...]
+
+    @property
+    def part(self) -> str:
+        """Name of the unit's shard in every table."""
+        return f"part-{self.number:07d}"
+
+    def keys(self) -> tuple[EpisodeKey, ...]:
+        return tuple(EpisodeKey(self.scenario, self.rubric, self.policy, e.seed, e.index) for e in self.episodes)
+
+
+@dataclass(frozen=True, slots=True)
+class ShardFile:
+    """A finished shard as its writer saw it. `name` is the file's name in its table's folder."""
+
+    name: str
+    rows: int
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class UnitReport:
+    """What a worker tells the driver about a unit it has staged: counts and names, never data.
+
+    `steps` is None when no episode of the unit had a decision to record.
+    `failures` holds one (stage, cause) for each failed episode, in episode order, None for a completed one.
+    """
+
+    unit: int
+    attempt: str
+    steps: ShardFile | None
+    episodes: ShardFile
+    n_decisions: int
+    n_out_of_schema: int
+    failures: tuple[tuple[str, str] | None, ...]
+    engine_restarts: int = 0
