@@ -25,7 +25,7 @@ from rollouts.replies import Cause, ReplyRefused
 
 Presentation = Literal["forward", "reversed", "padded"]
 """`reversed` shows the axes, the labels and the two blocks in the opposite order, `padded` adds lines that say nothing:
-the same task graded in two presentations tells how far order and length sway a judge (`agreement.disagreement`)."""
+the same task graded in two presentations tells how far order and length sway a judge (`tally.disagreement`)."""
 Reads = Literal["transcript", "summaries"]
 NEVER_ASKED_AGAIN = frozenset({Cause.ENDPOINT_ERROR})
 _FILLER_LINES = 60
@@ -114,9 +114,9 @@ async def grade_task(task: GradingTask, settings: GraderSettings, call: Call, ob
 async def _ask(request: ChatRequest, call: Call, observe: Observer) -> tuple[JudgedCall, Verdict | None]:
     reply = await call(request)
     try:
-        verdict, judged = read_verdict(reply), JudgedCall(request, reply)
+        verdict, judged = read_verdict(reply), JudgedCall(request, reply, True)
     except ReplyRefused as error:
-        verdict, judged = None, JudgedCall(request, reply, error.cause, error.detail)
+        verdict, judged = None, JudgedCall(request, reply, False, error.cause, error.detail)
     observe(judged)
     return judged, verdict
 

@@ -11,16 +11,14 @@ from rollouts.replies import Cause
 
 @dataclass(frozen=True, slots=True)
 class JudgedCall:
-    """`cause` is None exactly when the reply was valid; only such a reply may be used again for an equal request."""
+    """`validated`: the reply gave a verdict, or an entry for at least one pair. Only such a reply may be used again for
+    an equal request. `cause` and `detail` say what was wrong with it, if anything (a pair may be missing)."""
 
     request: ChatRequest
     reply: ChatReply
+    validated: bool
     cause: Cause | None = None
     detail: str | None = None
-
-    @property
-    def validated(self) -> bool:
-        return self.cause is None
 
 
 Observer = Callable[[JudgedCall], None]

@@ -1,0 +1,93 @@
+"""Grades counted: means with their coverage, source by source, and how far two gradings of the same tasks differ.
+
+Values of different sources are never pooled: there is one tally a source, and its name goes with every number.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from grading.grade import Grade, Source, Weights, label_agrees, r_human
+
+
+@dataclass(frozen=True, slots=True)
+class GradeTally:
+    """The grades of one source. A mean is None where nothing was graded; axes are None where absent.
+
+    `labels_compared` is how many labels could be held against the goal axis, `labels_against` how many contradict it.
+    """
+
+    source: Source
+    n: int
+    n_graded: int
+    mean_r: float | None
+    mean_goal: float | None
+    mean_process: float | None
+    mean_satisfaction: float | None
+    ungraded_by_cause: Mapping[str, int]
+    labels_compared: int
+    labels_against: int
+    n_cut: int
+
+    @property
+    def coverage(self) -> str:
+        """What stands next to every mean."""
+        return f"graded {self.n_graded} of {self.n}"
+
+
+def tally(grades: Iterable[Grade], weights: Weights | None = None) -> tuple[GradeTally, ...]:
+    """One tally for each source that occurs, by name."""
+    by_source: dict[Source, list[Grade]] = {}
+    for grade in grades:
+        by_source.setdefault(grade.source, []).append(grade)
+    return tuple(_tally(source, by_source[source], weights) for source in sorted(by_source))
+
+
+def _tally(source: Source, grades: Sequence[Grade], weights: Weights | None) -> GradeTally:
+    graded = [grade for grade in grades if grade.graded]
+    agreements = [verdict for verdict in map(label_agrees, graded) if verdict is not None]
+    return GradeTally(
+        source=source,
+        n=len(grades),
+        n_graded=len(graded),
+        mean_r=_mean(r_human(grade, weights) for grade in graded),
+        mean_goal=_mean(grade.goal_achievement for grade in graded),
+        mean_process=_mean(grade.process_quality for grade in graded),
+        mean_satisfaction=_mean(grade.user_satisfaction for grade in graded),
+        ungraded_by_cause=Counter(str(grade.cause) for grade in grades if not grade.graded),
+        labels_compared=len(agreements),
+        labels_against=agreements.count(False),
+        n_cut=sum(grade.cuts.anything for grade in grades),
+    )
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return math.fsum(known) / len(known) if known else None
+
+
+@dataclass(frozen=True, slots=True)
+class Disagreement:
+    """Two gradings of the same tasks side by side: how often they differ, over the pairs in which both were graded.
+
+    `rate` is the share of `n` with another label or an R further apart than the tolerance; `mean_r_shift` is the mean
+    of second minus first.
+    """
+
+    n: int
+    n_differ: int
+    rate: float | None
+    mean_r_shift: float | None
+
+
+def disagreement(
+    first: Sequence[Grade], second: Sequence[Grade], weights: Weights | None = None, tolerance: float = 0.1
+) -> Disagreement:
+    """How far presentation (order, length), prompt or model sway a judge: task by task, in the same order."""
+    both = [(a, b) for a, b in zip(first, second, strict=True) if a.graded and b.graded]
+    shifts = [(r_human(b, weights) or 0.0) - (r_human(a, weights) or 0.0) for a, b in both]
+    differ = sum(a.label != b.label or abs(shift) > tolerance for (a, b), shift in zip(both, shifts, strict=True))
+    return Disagreement(len(both), differ, differ / len(both) if both else None, _mean(shifts))
