@@ -1,0 +1,32 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+from rollouts.chat_records import ChatMessage, ChatRequest, ReplySchema
+
+REQUEST = ChatRequest("m", (ChatMessage("user", "你好"),), max_tokens=5, schema=ReplySchema("s", {"type": "object"}))
+
+
+def test_equal_requests_have_equal_keys() -> None:
+    assert REQUEST.key() == replace(REQUEST, messages=(ChatMessage("user", "你好"),)).key()
+    assert len(REQUEST.key()) == 64
+
+
+def test_whatever_differs_changes_the_key() -> None:
+    others = [
+        replace(REQUEST, model="n"),
+        replace(REQUEST, messages=(ChatMessage("system", "你好"),)),
+        replace(REQUEST, messages=(ChatMessage("user", "你好", ("data:image/png;base64,AA==",)),)),
+        replace(REQUEST, max_tokens=6),
+        replace(REQUEST, temperature=0.0),
+        replace(REQUEST, seed=0),
+        replace(REQUEST, schema=None),
+        replace(REQUEST, top_logprobs=0),
+        replace(REQUEST, repeat=1),
+        replace(REQUEST, grading=1),
+    ]
+    assert len({REQUEST.key(), *(other.key() for other in others)}) == len(others) + 1
+
+
+def test_a_lone_surrogate_has_a_key_too() -> None:
+    assert replace(REQUEST, messages=(ChatMessage("user", "\ud800"),)).key() != REQUEST.key()
