@@ -1,0 +1,84 @@
+"""Where models are called, and how patiently. Holds no key: only the name of the variable that has it."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from rollouts.errors import UsageError
+
+OPENAI_URL = "https://api.openai.com/v1"
+NO_KEY = "none"
+_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """An OpenAI-compatible endpoint: `base_url` up to and with `/v1`. Safe to print, store and send to other nodes.
+
+    The key is read from the variable `key_env` where the call is made, each time, and kept nowhere.
+    """
+
+    base_url: str
+    key_env: str = "OPENAI_API_KEY"
+
+    def __post_init__(self) -> None:
+        parts = urlsplit(self.base_url)
+        if parts.username or parts.password or parts.query or parts.fragment:
+            raise UsageError("the endpoint's URL carries credentials or a query: put the key into OPENAI_API_KEY")
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise UsageError(f"endpoint {self.base_url!r}: wants http(s)://host[:port]/v1")
+
+    @classmethod
+    def from_environment(cls, base_url: str | None = None) -> Endpoint | None:
+        """`base_url`, else OPENAI_BASE_URL, else OpenAI itself where OPENAI_API_KEY is set; None: no endpoint."""
+        url = base_url or os.environ.get("OPENAI_BASE_URL", "").strip()
+        if not url and not os.environ.get("OPENAI_API_KEY", "").strip():
+            return None
+        return cls((url or OPENAI_URL).rstrip("/"))
+
+    @property
+    def is_loopback(self) -> bool:
+        return urlsplit(self.base_url).hostname in _LOOPBACK
+
+    def lane(self, model: str) -> str:
+        """Requests of one lane share an endpoint's limits and habits (see `Order.lane`)."""
+        return f"{self.base_url} {model}"
+
+    def read_key(self) -> str:
+        """The key, or `none` for endpoints that want none. Raises `UsageError` where OpenAI itself gets none."""
+        key = os.environ.get(self.key_env, "").strip()
+        if not key and self.base_url == OPENAI_URL:
+            raise UsageError(f"{OPENAI_URL} wants a key: set {self.key_env}, or --base-url to an endpoint of your own")
+        if not (key.isascii() and key.isprintable()) or " " in key:
+            raise UsageError(f"{self.key_env} holds characters that no key has")
+        return key or NO_KEY
+
+
+@dataclass(frozen=True, slots=True)
+class CallSettings:
+    """How patiently one call is made.
+
+    `time_limit_s` is for a whole request, from connecting to the last byte. At most `tries` requests fail before the
+    call does (what an endpoint refuses to understand is mended without counting). Between failures: `pause_s`, doubled
+    each time up to `pause_cap_s`, with jitter; at least as long as a Retry-After asks, up to `retry_after_cap_s`.
+    `reply_tokens` is what is set aside for a reply without max_tokens. What is `required` is never dropped: where the
+    endpoint refuses it the call fails with `<name>_refused` (names as in `dialect.LESSONS`).
+    """
+
+    time_limit_s: float = 60.0
+    tries: int = 6
+    pause_s: float = 0.5
+    pause_cap_s: float = 30.0
+    retry_after_cap_s: float = 60.0
+    reply_tokens: int = 1024
+    required: frozenset[str] = frozenset({"logprobs"})
+
+    def __post_init__(self) -> None:
+        if not 0 < self.time_limit_s < float("inf"):
+            raise UsageError(f"time limit of a request {self.time_limit_s}: must be above 0 seconds")
+        if self.tries < 1:
+            raise UsageError(f"tries {self.tries}: must be 1 or more")
+        if min(self.pause_s, self.pause_cap_s, self.retry_after_cap_s) < 0:
+            raise UsageError("pauses between tries must be 0 or more seconds")
