@@ -1,0 +1,68 @@
+"""Addresses, keys and patience."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from rollouts.endpoint import OPENAI_URL, CallSettings, Endpoint
+from rollouts.errors import UsageError
+
+
+@pytest.fixture(autouse=True)
+def _no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+
+
+def test_the_usual_variables_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert Endpoint.from_environment() is None
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-1")
+    assert Endpoint.from_environment() == Endpoint(OPENAI_URL)
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:8000/v1/")
+    assert Endpoint.from_environment() == Endpoint("http://127.0.0.1:8000/v1")
+    assert Endpoint.from_environment("http://other/v1") == Endpoint("http://other/v1")
+
+
+def test_a_key_is_read_where_it_is_used_and_is_in_no_copy(monkeypatch: pytest.MonkeyPatch) -> None:
+    endpoint = Endpoint("http://127.0.0.1:1/v1", key_env="MY_KEY")
+    assert endpoint.read_key() == "none"
+    monkeypatch.setenv("MY_KEY", " sk-marker\n")
+    assert endpoint.read_key() == "sk-marker"
+    assert b"sk-marker" not in pickle.dumps(endpoint)
+    assert "sk-marker" not in repr(endpoint)
+
+
+def test_openai_itself_wants_a_key() -> None:
+    with pytest.raises(UsageError, match="set OPENAI_API_KEY"):
+        Endpoint(OPENAI_URL).read_key()
+
+
+def test_a_broken_key_is_refused_without_being_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    for key in ("sk-marker\nx", "sk-märker", "sk marker"):
+        monkeypatch.setenv("OPENAI_API_KEY", key)
+        with pytest.raises(UsageError, match="OPENAI_API_KEY holds characters") as caught:
+            Endpoint("http://h/v1").read_key()
+        assert key not in str(caught.value)
+
+
+@pytest.mark.parametrize("url", ["http://user:sk-marker@h/v1", "http://h/v1?key=sk-marker", "http://sk-marker@h/v1"])
+def test_credentials_in_a_url_are_refused_without_being_shown(url: str) -> None:
+    with pytest.raises(UsageError, match="credentials") as caught:
+        Endpoint(url)
+    assert "sk-marker" not in str(caught.value)
+
+
+@pytest.mark.parametrize("url", ["", "host/v1", "ftp://h/v1", "http:///v1"])
+def test_what_is_no_address_is_named(url: str) -> None:
+    with pytest.raises(UsageError, match="wants http"):
+        Endpoint(url)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"time_limit_s": 0.0}, {"time_limit_s": float("inf")}, {"tries": 0}, {"pause_s": -1.0}]
+)
+def test_impossible_patience_is_refused(wrong: dict[str, float]) -> None:
+    with pytest.raises(UsageError):
+        CallSettings(**wrong)  # type: ignore[arg-type]
