@@ -44,7 +44,7 @@ class ToolPair:
 def episode_pairs(facts: EpisodeFacts, steps: Sequence[TranscriptStep]) -> tuple[ToolPair, ...]:
     """A pair a span: params {action, repeat, tics}, result = what changed and the state after it."""
     found = spans(steps)
-    after = [span.first.state for span in found[1:]] + [facts.final_state]
+    after = [*(span.first.state for span in found), facts.final_state][1:]
     return tuple(_pair(facts.episode_id, span, state) for span, state in zip(found, after, strict=True))
 
 

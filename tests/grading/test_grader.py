@@ -13,8 +13,8 @@ from grading.feedback import FeedbackRow
 from grading.grade import Grade, r_human
 from grading.grader import GraderSettings, GradingTask, grade_task
 from grading.judged import JudgedCall
-from grading.task_summary import Caps, StandIn
 from grading.tally import disagreement
+from grading.task_summary import Caps, StandIn
 from grading.transcript import Exchange, HostAgent, conversation
 from rollouts.chat_records import CallError, ChatReply, ChatRequest
 from rollouts.errors import BudgetSpent, UsageError
