@@ -18,6 +18,7 @@ class GradeTally:
     """The grades of one source. A mean is None where nothing was graded; axes are None where absent.
 
     `labels_compared` is how many labels could be held against the goal axis, `labels_against` how many contradict it.
+    `n_cut` gradings did not see the whole task; `characters_cut` is what all of them together did not see.
     """
 
     source: Source
@@ -31,6 +32,7 @@ class GradeTally:
     labels_compared: int
     labels_against: int
     n_cut: int
+    characters_cut: int
 
     @property
     def coverage(self) -> str:
@@ -61,6 +63,7 @@ def _tally(source: Source, grades: Sequence[Grade], weights: Weights | None) -> 
         labels_compared=len(agreements),
         labels_against=agreements.count(False),
         n_cut=sum(grade.cuts.anything for grade in grades),
+        characters_cut=sum(g.cuts.characters_shortened + g.cuts.characters_left_out for g in grades),
     )
 
 

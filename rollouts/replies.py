@@ -70,7 +70,7 @@ _THINKING = (
 )
 _OPENINGS = tuple((re.compile(r"\s*" + o, re.IGNORECASE), re.compile(c, re.IGNORECASE)) for o, c in _THINKING)
 _ANY_CLOSING = re.compile("|".join(c for _, c in _THINKING), re.IGNORECASE)
-_FENCE = re.compile(r"\A(`{3,}|~{3,})[ \t]*[\w+-]*[ \t]*\r?\n(.*?)\r?\n?[ \t]*\1\Z", re.DOTALL)
+_FENCE = re.compile(r"\A(`{3,}|~{3,})[ \t]*[\w+-]*\s*(.*?)\s*\1\Z", re.DOTALL)
 _DECLINES = re.compile(
     r"\A\W*(i[’']?m sorry|i am sorry|sorry\b|i can[’']?t|i can ?not|i am (not able|unable)|i[’']?m (not able|unable)"
     r"|i won[’']?t|i must decline|as an ai\b"

@@ -6,6 +6,7 @@ import pytest
 
 from grading.grade import Grade, Weights, label_agrees, parse_weights, r_human
 from grading.tally import disagreement, tally
+from grading.task_summary import Cuts
 from rollouts.errors import UsageError
 from rollouts.replies import Cause
 
@@ -66,6 +67,12 @@ def test_sources_are_never_pooled_and_ungraded_never_averaged() -> None:
     assert dict(llm.ungraded_by_cause) == {"empty": 1}
     assert (explicit.mean_r, explicit.mean_goal) == (1.0, None)
     assert dict(heuristic.ungraded_by_cause) == {"no_baseline": 1}
+
+
+def test_what_was_cut_is_counted() -> None:
+    cut = replace(LLM, cuts=Cuts(lines_shortened=1, characters_shortened=7, turns_left_out=2, characters_left_out=500))
+    (llm,) = tally([LLM, cut, cut])
+    assert (llm.n_cut, llm.characters_cut) == (2, 1_014)
 
 
 def test_nothing_graded_has_no_mean() -> None:

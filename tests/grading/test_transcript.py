@@ -84,7 +84,8 @@ def test_a_row_of_the_steps_table_becomes_a_step_without_the_teacher() -> None:
     when = datetime(2026, 1, 2, tzinfo=UTC)
     row = dict.fromkeys(STEP_COLUMNS) | {
         "episode_id": "e", "tick": 3, "tics": 4, "state": "生命 90", "model_action": "fire",
-        "effective_action": "attack", "asked": True, "schema_error": "not_an_option", "events": ["hit"], "health": 90, "health_after": 80,
+        "effective_action": "attack", "asked": True, "schema_error": "not_an_option", "events": ["hit"],
+        "health": 90, "health_after": 80,
         "n_visible": 1, "decided_at": when,
     }  # fmt: skip
     assert step_from_row(row) == TranscriptStep(

@@ -23,6 +23,7 @@ def test_a_plain_object_is_read_without_flags() -> None:
         ('```json\n{"a": 1}\n```', ("fence",)),
         ('```\n{"a": 1}\n```\n', ("fence",)),
         ('~~~json\n{"a": 1}\n~~~', ("fence",)),
+        ('```json {"a": 1} ```', ("fence",)),
         ('\ufeff{"a": 1}', ("bom",)),
         ('<think>{"a": 2}, no: 1</think>{"a": 1}', ("thinking",)),
         ('<THINKING>\nhm\n</THINKING>\n\n```json\n{"a": 1}\n```', ("thinking", "fence")),
