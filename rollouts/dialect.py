@@ -31,6 +31,9 @@ _REFUSING = re.compile(
     re.IGNORECASE,
 )
 _TOO_LONG = re.compile(r"context.?(length|window|size)|too (large|long|many tokens)|exceed", re.IGNORECASE)
+_BAD_PICTURE = re.compile(
+    r"format|dimension|download|base64|decod|corrupt|pixels|truncated|invalid image", re.IGNORECASE
+)
 _MENTIONS = {
     "max_completion_tokens": re.compile(r"max_completion_tokens"),
     "max_tokens": re.compile(r"max_tokens"),
@@ -80,7 +83,9 @@ def learn(status: int | None, param: str | None, message: str, body: Body) -> st
 
 
 def _first_mentioned(text: str, body: Body) -> str | None:
-    return next((name for name, pattern in _MENTIONS.items() if name in body.sent and pattern.search(text)), None)
+    """One picture that cannot be read is no reason to show no pictures any more."""
+    names = [name for name, pattern in _MENTIONS.items() if name in body.sent and pattern.search(text)]
+    return next((name for name in names if name != "images" or not _BAD_PICTURE.search(text)), None)
 
 
 class _Draft:

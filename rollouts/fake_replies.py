@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 Fault = Literal["silence", "headers_then_silence", "comments", "drip", "reset", "drop"]
 
-_PAIR_ID = re.compile(r"^\s*(?:[-*\d.)\]\[]+\s*)?(?:tool_call_)?id\s*[:=]\s*[\"']?([^\s\"',|]+)", re.MULTILINE)
+_PAIR_ID = re.compile(r'^\s*(?:tool_call_)?id\s*[:=]\s*("(?:[^"\\]|\\.)*"|\S+)', re.MULTILINE)
 _GRADE = {
     "goal_achievement": 0.4,
     "process_quality": 0.1,
@@ -129,12 +129,20 @@ def complete(request: FakeRequest, reply: FakeReply) -> object:
 
 def _entries(request: FakeRequest) -> str:
     last = [m for m in request.body.get("messages", ()) if isinstance(m, dict) and m.get("role") == "user"]
-    ids = list(dict.fromkeys(_PAIR_ID.findall(_message_text(last[-1]) if last else "")))
+    found = _PAIR_ID.findall(_message_text(last[-1]) if last else "")
+    ids = list(dict.fromkeys(_unquoted(text) for text in found))
     entries = [
         {"tool_call": "call", "summary": "Done as asked.", "tool_call_id": i, "timestamp": "-", "score": 5} for i in ids
     ]
     wrapped = request.body.get("response_format") or '"entries"' in request.text
     return json.dumps({"entries": entries} if wrapped else entries)
+
+
+def _unquoted(text: str) -> str:
+    try:
+        return str(json.loads(text)) if text.startswith('"') else text
+    except ValueError:
+        return text
 
 
 def _usage(asked: str, said: str) -> dict[str, Any]:

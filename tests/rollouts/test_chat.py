@@ -29,7 +29,7 @@ from rollouts.fake_replies import (
     unsupported,
 )
 from rollouts.limiter import LocalLimiter
-from rollouts.limits import Budget, Limits, Spending
+from rollouts.limits import Budget, Limits, Order, Outcome, Permit, Spending
 from rollouts.prices import Price
 
 SWIFT = CallSettings(time_limit_s=5, tries=6, pause_s=0.001, pause_cap_s=0.01, retry_after_cap_s=0.15)
@@ -182,7 +182,7 @@ def test_retry_after_is_waited_for_up_to_the_cap(serve: Serve, headers: dict[str
     fake = serve(in_turn([rate_limited(**headers), completion("left")]))
     reply = call(fake)
     first, second = fake.requests
-    assert wait_s <= second.at_s - first.at_s < wait_s + 0.5
+    assert wait_s <= second.at_s - first.at_s < wait_s + 5
     assert reply.tries == 2
     assert reply.pause_ms is not None
     assert reply.pause_ms >= wait_s * 1000
@@ -200,11 +200,12 @@ def test_queue_pauses_and_answer_are_told_apart(serve: Serve) -> None:
     replies = asyncio.run(main())
     for reply in replies:
         assert reply.answer_ms is not None
-        assert 100 <= reply.answer_ms < 200
+        assert reply.answer_ms >= 100
         assert reply.total_ms is not None
         assert reply.queue_ms is not None
         assert reply.pause_ms is not None
-        assert reply.queue_ms + reply.pause_ms + reply.answer_ms <= reply.total_ms
+        failed_ms = reply.total_ms - reply.queue_ms - reply.pause_ms - reply.answer_ms
+        assert failed_ms >= 100 * (reply.tries - 1)
     tried_twice = [reply for reply in replies if reply.tries == 2]
     assert len(tried_twice) == 1
     assert all(reply.pause_ms == 0 for reply in replies if reply.tries == 1)
@@ -240,7 +241,7 @@ def test_no_server_can_hold_a_call_longer_than_the_limit(serve: Serve, fault: Fa
     assert stuck_reply.error is not None
     assert (stuck_reply.error.kind, stuck_reply.tries) == ("timeout", 2)
     assert stuck_reply.total_ms is not None
-    assert 400 <= stuck_reply.total_ms < 1500
+    assert 400 <= stuck_reply.total_ms < 4000
     assert next_reply.content == "OK"
 
 
@@ -292,7 +293,7 @@ def test_a_cancelled_call_gives_its_turn_back(serve: Serve) -> None:
             await asyncio.sleep(0.005)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-        return await asyncio.wait_for(calls(ask("second")), 2)
+        return await asyncio.wait_for(calls(ask("second")), 10)
 
     assert asyncio.run(main()).content == "OK"
     assert limiter.status().in_flight == 0
@@ -370,6 +371,33 @@ def test_what_one_client_learns_another_one_knows(serve: Serve) -> None:
         return [await client(fake, limiter)(ask(seed=1)) for _ in range(3)]
 
     assert [reply.tries for reply in asyncio.run(main())] == [2, 1, 1]
+
+
+class Forgetful:
+    """A limiter that lets everybody go at once and remembers nothing."""
+
+    async def acquire(self, order: Order) -> Permit:
+        return Permit(1, order.lane)
+
+    async def settle(self, permit: Permit, outcome: Outcome) -> None:
+        pass
+
+
+def test_a_client_remembers_without_the_help_of_its_limiter(serve: Serve) -> None:
+    fake = serve(lambda request: unsupported("seed") if "seed" in request.body else None)
+    calls = ChatClient(Endpoint(fake.base_url), Forgetful(), SWIFT)
+
+    async def main() -> list[ChatReply]:
+        return [await calls(ask(seed=1)) for _ in range(2)]
+
+    assert [reply.tries for reply in asyncio.run(main())] == [2, 1]
+
+
+def test_no_proxy_stands_between_us_and_loopback(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    monkeypatch.delenv("no_proxy", raising=False)
+    assert call(serve()).content == "OK"
 
 
 @pytest.mark.parametrize("bad", [quota_exhausted(), failing(401, "wrong key"), failing(400, "what?")])

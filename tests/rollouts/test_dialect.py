@@ -132,6 +132,8 @@ def test_refusals_teach(status: int, param: str | None, message: str, lesson: st
         (429, None, "seed not allowed"),
         (503, None, "image service unavailable"),
         (400, None, "something else is not supported"),
+        (400, None, "You uploaded an unsupported image. Use one of the following formats: png, jpeg."),
+        (400, None, "cannot decode the image"),
         (None, None, "no answer within 20 s"),
     ],
 )

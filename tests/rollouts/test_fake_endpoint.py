@@ -39,14 +39,14 @@ def said(fake: FakeEndpoint, text: str, **fields: Any) -> str:
 
 
 def test_unasked_it_answers_as_grader_summarizer_or_anybody() -> None:
-    pairs = 'Give tool_call_id for each.\nPAIRS (2)\n[1]\nid: "a.1:0"\ntool: act\n\n[2]\nid: "a.1:7"'
+    pairs = 'Give tool_call_id for each.\nPAIRS (2)\n[1]\nid: "a.1:0"\ntool: act\n\n[2]\nid: "a.1:7 \\"好\\""'
     with FakeEndpoint() as fake:
         grade = json.loads(said(fake, "marks: goal_achievement, ..."))
         entries = json.loads(said(fake, pairs))
         wrapped = json.loads(said(fake, pairs, response_format={"type": "json_object"}))
         assert said(fake, "which way?") == "OK"
     assert set(grade) == {"goal_achievement", "process_quality", "user_satisfaction", "label", "reason"}
-    assert [entry["tool_call_id"] for entry in entries] == ["a.1:0", "a.1:7"]
+    assert [entry["tool_call_id"] for entry in entries] == ["a.1:0", 'a.1:7 "好"']
     assert wrapped == {"entries": entries}
 
 
@@ -79,6 +79,7 @@ def test_it_counts_what_is_in_flight_at_once() -> None:
             thread.start()
         for thread in threads:
             thread.join()
+        post(fake, question("alone"))
         assert (fake.most_in_flight, fake.in_flight) == (5, 0)
 
 

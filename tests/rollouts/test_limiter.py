@@ -56,11 +56,12 @@ def test_a_paused_lane_waits_its_time_while_another_goes_on() -> None:
         await asyncio.gather(use(limiter, A, log=log), use(limiter, Order("b"), log=log))
         return time.monotonic() - start
 
-    assert 0.1 <= asyncio.run(main()) < 0.5
+    assert 0.1 <= asyncio.run(main()) < 5
     assert log == ["b", "a"]
 
 
-def test_a_cancelled_waiter_leaves_the_line_and_a_cancelled_winner_gives_back() -> None:
+@pytest.mark.parametrize("hops", [0, 1])  # cancelled before, or after, the permit reached its future
+def test_a_cancelled_waiter_leaves_the_line_and_a_cancelled_winner_gives_back(hops: int) -> None:
     limiter = LocalLimiter(Limits(in_flight=1))
 
     async def main() -> None:
@@ -69,11 +70,14 @@ def test_a_cancelled_waiter_leaves_the_line_and_a_cancelled_winner_gives_back() 
         await asyncio.sleep(0)
         waiting.cancel()
         await asyncio.gather(waiting, return_exceptions=True)
+        assert limiter.status().waiting == 1
         await limiter.settle(held, ANSWERED)
+        for _ in range(hops):
+            await asyncio.sleep(0)
         winning.cancel()
         await asyncio.gather(winning, return_exceptions=True)
         await asyncio.sleep(0)
-        await asyncio.wait_for(use(limiter), 1)
+        await asyncio.wait_for(use(limiter), 10)
 
     asyncio.run(main())
     assert (limiter.status().in_flight, limiter.status().waiting) == (0, 0)
@@ -116,7 +120,7 @@ def test_a_loop_that_is_gone_loses_its_place() -> None:
 
     async def main() -> None:
         await limiter.settle(held, ANSWERED)
-        await asyncio.wait_for(use(limiter), 1)
+        await asyncio.wait_for(use(limiter), 10)
 
     asyncio.run(main())
     assert limiter.status().in_flight == 0
@@ -132,7 +136,7 @@ def test_forgetting_a_holder_lets_the_next_one_go() -> None:
         next_one = asyncio.create_task(limiter.acquire(Order("a", holder="alive")))
         await asyncio.sleep(0)
         await limiter.forget("dead")
-        permit = await asyncio.wait_for(next_one, 1)
+        permit = await asyncio.wait_for(next_one, 10)
         lost.cancel()
         return permit
 
