@@ -10,7 +10,7 @@ _SECRET_NAME = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|CREDENTIALS?)$", re.IGNOR
 _SECRET_TEXT = re.compile(
     r"\b(?:sk|hf|ghp|xox[a-z])[-_][A-Za-z0-9_-]{8,}"
     r"|(?i:\bbearer\s+)[^\s'\",;]+"
-    r"|(?i:\b(?:api[_-]?key|token|secret|password|authorization)[\"']?\s*[=:]\s*[\"']?)[^\s'\",;&]+"
+    r"|(?i:\b(?:api[_-]?key|token|secret|password|authorization)[\"']?\s*[=:]\s*[\"']?(?:bearer\s+)?)[^\s'\",;&]+"
     r"|(?<=://)[^/\s:@]+:[^/\s@]+(?=@)"
 )
 
