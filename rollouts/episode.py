@@ -44,15 +44,16 @@ class EpisodeFailed(RolloutsError):
 
 @dataclass(frozen=True)
 class EpisodeRules:
-    """What holds for every episode of a run: engine tics an action, most decisions, the run's seed."""
+    """What holds for every episode of a scenario in a run: engine tics an action, most decisions, the run's seed."""
 
+    scenario: Scenario
     tics: int
     step_cap: int
     run_seed: int
 
 
 def run_episode(
-    key: EpisodeKey, scenario: Scenario, environment: Environment, policy: Policy, recorder: Recorder, rules: EpisodeRules
+    key: EpisodeKey, rules: EpisodeRules, environment: Environment, policy: Policy, recorder: Recorder
 ) -> Episode:
     """Play one episode; each decision goes to `recorder` as it is complete.
 
@@ -64,7 +65,7 @@ def run_episode(
     if isinstance(policy, HasReset):
         with _blame("policy"):
             policy.reset(key, stream(rules.run_seed, "policy", key.scenario, key.seed, key.index))
-    asker = _Asker(scenario, policy, scenario.instructions[key.rubric])
+    asker = _Asker(rules.scenario, policy, rules.scenario.instructions[key.rubric])
     previous: str | None = None
     last: Decision | None = None
     while not environment.finished and tally.steps < rules.step_cap:
@@ -76,7 +77,7 @@ def run_episode(
         tally.add(last)
         previous = last.effective_action
         snapshot = transition.snapshot or snapshot
-    return _finish(key, scenario, rules, tally, snapshot, last)
+    return _finish(key, rules, tally, snapshot, last)
 
 
 @contextmanager
@@ -207,10 +208,9 @@ class _Tally:
         self.frames.add(decision.snapshot.frame)
 
 
-def _finish(
-    key: EpisodeKey, scenario: Scenario, rules: EpisodeRules, tally: _Tally, snapshot: Snapshot, last: Decision | None
-) -> Episode:
+def _finish(key: EpisodeKey, rules: EpisodeRules, tally: _Tally, snapshot: Snapshot, last: Decision | None) -> Episode:
     """Close the episode. `final_*` exist only where it was truncated and there was still something to see."""
+    scenario = rules.scenario
     after = last.transition.snapshot if last is not None and last.truncated else None
     with _blame("scenario"):
         metric = float(scenario.metric.measure(snapshot, tally.steps, rules.tics))

@@ -25,7 +25,7 @@ from tests.doubles import (
 )
 
 DOWN = Answer("down")
-RULES = EpisodeRules(tics=4, step_cap=100, run_seed=0)
+RULES = EpisodeRules(COUNTING, tics=4, step_cap=100, run_seed=0)
 
 
 def play(
@@ -40,7 +40,8 @@ def play(
 ) -> tuple[Episode, Recording]:
     recording = Recording()
     key = EpisodeKey(scenario.name, rubric, "p", seed, index)
-    episode = run_episode(key, scenario, environment or CountingEnvironment(), policy, recording, rules)
+    rules = replace(rules, scenario=scenario)
+    episode = run_episode(key, rules, environment or CountingEnvironment(), policy, recording)
     return episode, recording
 
 
@@ -157,7 +158,7 @@ def test_random_depends_on_run_seed_and_episode_alone() -> None:
         recording = Recording()
         key = EpisodeKey("counting", "rule", policy_name, 1, index)
         rules = replace(RULES, run_seed=run_seed)
-        run_episode(key, COUNTING, CountingEnvironment(), RandomPolicy(PolicyContext(COUNTING)), recording, rules)
+        run_episode(key, rules, CountingEnvironment(), RandomPolicy(PolicyContext(COUNTING)), recording)
         return [d.effective_action for d in recording.decisions]
 
     assert actions(0, 30) == actions(0, 30, "another")
