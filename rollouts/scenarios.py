@@ -11,15 +11,13 @@ A scenario is data plus a few small functions. The loop that plays it knows noth
 
 from __future__ import annotations
 
-import importlib
-import os
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from rollouts import rubrics
 from rollouts.errors import ScenarioError, UsageError
+from rollouts.importing import import_object
 from rollouts.observation import describe_defend_the_center, describe_health_gathering
 from rollouts.records import Snapshot, Transition
 
@@ -192,19 +190,7 @@ def find_scenario(name: str) -> Scenario:
     """
     if name in SCENARIOS:
         return SCENARIOS[name]
-    if ":" not in name:
-        raise UsageError(f"unknown scenario {name!r}: choose from {', '.join(SCENARIOS)}, or give module:ATTRIBUTE")
-    found = _import_attribute(name)
+    found = import_object(name, "scenario", f"choose from {', '.join(SCENARIOS)}, or give module:ATTRIBUTE")
     if not isinstance(found, Scenario):
         raise UsageError(f"scenario {name!r} is a {type(found).__name__}, not a rollouts.scenarios.Scenario")
     return found
-
-
-def _import_attribute(name: str) -> object:
-    module, _, attribute = name.partition(":")
-    if (here := os.getcwd()) not in sys.path:
-        sys.path.append(here)
-    try:
-        return getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError, ValueError, ScenarioError) as error:
-        raise UsageError(f"scenario {name!r} cannot be loaded: {error}") from error
