@@ -89,7 +89,8 @@ class RunConfig:
         strange = set(values) - set(KINDS)
         if strange:
             raise unknown("recorded setting", min(strange), tuple(KINDS))
-        return cls(**{k: tuple(v) if isinstance(v, list) else v for k, v in values.items()})
+        fields: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
+        return cls(**fields)
 
 
 KINDS: dict[str, Kind] = {
@@ -139,7 +140,7 @@ def load_config(
     choices.
     """
     given = layers(flags or {}, toml, os.environ if env is None else env, tuple(KINDS))
-    values = {name: convert(item, KINDS[name]) for name, item in given.items()}
+    values: dict[str, Any] = {name: convert(item, KINDS[name]) for name, item in given.items()}
     source = {name: given[name].source if name in given else flag(name) for name in KINDS}
     if "seeds" in given:
         values["seeds"] = parse_seeds(given["seeds"].value, source["seeds"])
@@ -147,16 +148,15 @@ def load_config(
         values["scenarios"] = _expanded(values["scenarios"], "all", tuple(SCENARIOS))
     if "rubrics" in values:
         values["rubrics"] = _expanded(values["rubrics"], "both", RUBRICS)
-    config = dataclasses.replace(RunConfig(), **values)  # type: ignore[arg-type]
+    config = RunConfig(**values)
     _check_names(config, source)
     _check_numbers(config, source)
     _check_places(config, source)
     return config
 
 
-def _expanded(names: object, word: str, everything: tuple[str, ...]) -> tuple[str, ...]:
+def _expanded(names: tuple[str, ...], word: str, everything: tuple[str, ...]) -> tuple[str, ...]:
     """`names`, with everything in the place of `word` (then a name beside it is no repetition)."""
-    assert isinstance(names, tuple)
     if word not in names:
         return names
     return tuple(dict.fromkeys(n for name in names for n in (everything if name == word else (name,))))

@@ -147,7 +147,7 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 
 def test_an_unknown_variable_of_ours_is_an_error() -> None:
-    with pytest.raises(UsageError, match='DOOM_ROLLOUTS_TICKS.*did you mean "DOOM_ROLLOUTS_TICS"'):
+    with pytest.raises(UsageError, match=r'DOOM_ROLLOUTS_TICKS.*did you mean "DOOM_ROLLOUTS_TICS"'):
         load(DOOM_ROLLOUTS_TICKS="4")
 
 

@@ -72,7 +72,7 @@ def test_what_the_data_depends_on_is_named_when_it_differs(flags: dict[str, obje
 
 def test_the_engine_and_its_files_are_identity() -> None:
     newer = RunFacts("1.3.2", {"defend_the_center": {"cfg_sha256": "changed"}}, FACTS.descriptions)
-    with pytest.raises(UsageError, match="engine.version") as caught:
+    with pytest.raises(UsageError, match=r"engine\.version") as caught:
         check_identity(of(), of(newer), "r")
     assert "scenarios.defend_the_center.cfg_sha256" in str(caught.value)
 
@@ -96,7 +96,7 @@ def test_more_seeds_or_episodes_are_growth(grown: dict[str, object]) -> None:
 
 
 def test_fewer_seeds_or_episodes_are_a_difference() -> None:
-    with pytest.raises(UsageError, match="seeds.defend_the_center"):
+    with pytest.raises(UsageError, match=r"seeds\.defend_the_center"):
         check_identity(of(seeds="0:8"), of(seeds="0:7"), "r")
     with pytest.raises(UsageError, match="episodes_per_seed is 2 there, 1 here"):
         check_identity(of(episodes_per_seed=2), of(), "r")
