@@ -11,6 +11,7 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import vizdoom as vzd
 
@@ -22,6 +23,9 @@ WIDTH, HEIGHT = 320, 240
 WAD_MAGIC = (b"IWAD", b"PWAD")
 ENGINE_VERSION: str = vzd.__version__
 
+Game = vzd.DoomGame
+Picture = Literal["indexed", "rgb"]
+_SCREENS = {"indexed": vzd.ScreenFormat.DOOM_256_COLORS8, "rgb": vzd.ScreenFormat.RGB24}
 _PACKAGE = Path(vzd.__file__).parent
 _PROGRAM = _PACKAGE / "vizdoom"
 _DEFAULT_GAME = _PACKAGE / "freedoom2.wad"
@@ -56,8 +60,8 @@ class Engine:
     Errors: `ScenarioError` for files or names that are wrong, `EngineLost` when the process dies or cannot start.
     """
 
-    def __init__(self, setup: EngineSetup, buttons: Sequence[str], screen: vzd.ScreenFormat) -> None:
-        self.game = _configure(setup, buttons, screen)
+    def __init__(self, setup: EngineSetup, buttons: Sequence[str], picture: Picture) -> None:
+        self.game = _configure(setup, buttons, picture)
         if not _PROGRAM.exists():
             raise EngineLost(f"the engine's program is missing: {_PROGRAM}; install vizdoom again")
         self._home = EngineHome(_PROGRAM)
@@ -103,6 +107,10 @@ class Engine:
         last_words = self._home.last_words()
         return EngineLost(f"engine lost: {error}" + (f" (its last words: {last_words})" if last_words else ""))
 
+    def wads(self) -> list[Path]:
+        """The files that it plays with, in the order in which it prefers them."""
+        return [Path(name) for name in (self.game.get_doom_scenario_path(), self.game.get_doom_game_path()) if name]
+
     def pid(self) -> int | None:
         """The engine's process id, None when it is gone."""
         return self._home.pid()
@@ -123,14 +131,14 @@ def variable(name: str) -> vzd.GameVariable:
     return found
 
 
-def _configure(setup: EngineSetup, buttons: Sequence[str], screen: vzd.ScreenFormat) -> vzd.DoomGame:
+def _configure(setup: EngineSetup, buttons: Sequence[str], picture: Picture) -> Game:
     game = _load(setup)
     unknown = [name for name in buttons if name not in vzd.Button.__members__]
     if unknown:
         raise ScenarioError(f"the engine has no button {unknown[0]!r}")
     game.set_available_buttons([vzd.Button.__members__[name] for name in buttons])
     game.set_screen_resolution(vzd.ScreenResolution.RES_320X240)
-    game.set_screen_format(screen)
+    game.set_screen_format(_SCREENS[picture])
     game.set_window_visible(False)
     game.set_sound_enabled(False)
     game.set_render_hud(False)
@@ -146,7 +154,7 @@ def _configure(setup: EngineSetup, buttons: Sequence[str], screen: vzd.ScreenFor
     return game
 
 
-def _load(setup: EngineSetup) -> vzd.DoomGame:
+def _load(setup: EngineSetup) -> Game:
     """A game with the cfg loaded and its files absolute and checked (the engine runs in another folder)."""
     game = vzd.DoomGame()
     cfg = _cfg_path(setup.cfg)

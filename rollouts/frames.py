@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from rollouts.records import Frame
+from rollouts.scenarios import Capture
 
 FrameFormat = Literal["png", "png-rgb", "jpeg", "none"]
 FRAME_FORMATS: tuple[FrameFormat, ...] = ("png", "png-rgb", "jpeg", "none")
@@ -26,6 +27,13 @@ _SIGNATURE = b"\x89PNG\r\n\x1a\n"
 _PALETTE, _RGB = 3, 2  # PNG colour types
 _CHANNELS = {_PALETTE: 1, _RGB: 3}
 _LEVEL = 1
+
+
+def capture_for(fmt: FrameFormat) -> Capture:
+    """The picture that an environment has to capture for a frame format."""
+    if fmt == "none":
+        return None
+    return "indexed" if fmt == "png" else "rgb"
 
 
 def encode(frame: Frame, fmt: FrameFormat) -> bytes:
@@ -106,7 +114,7 @@ def _unpack_rows(body: bytes, row_bytes: int, height: int, palette: bytes | None
     colours = np.frombuffer(palette, np.uint8).reshape(-1, 3)
     if len(colours) < 256:
         return None
-    return colours[rows[:, 1:]]
+    return np.take(colours, rows[:, 1:], axis=0)
 
 
 def _chunks(data: bytes) -> Iterator[tuple[bytes, bytes]]:
