@@ -9,15 +9,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from rollouts.frames import frame_path
 from rollouts.records import Decision, Episode, EpisodeFailure, EpisodeKey, Frame, PlannedEpisode, ShardFile, Unit
 from rollouts.schemas import FRAME
 
+_JPEG = b"\xff\xd8"
 Row = tuple[Any, ...]
 Encode = Callable[[Frame], bytes]
-
-
-def frame_path(episode_id: str, tick: int) -> str:
-    return f"frames/{episode_id}_{tick:04d}.png"
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +142,13 @@ def _pictures(pictures: Sequence[bytes | None], ids: Sequence[str], ticks: Seque
     np.cumsum([len(picture or b"") for picture in pictures], out=offsets[1:])
     joined = pa.py_buffer(b"".join(picture or b"" for picture in pictures))
     data = pa.Array.from_buffers(pa.binary(), len(pictures), [None, pa.py_buffer(offsets), joined])
-    paths = pa.array([frame_path(*of) for of in zip(ids, ticks, strict=True)], pa.string())
+    named = zip(pictures, ids, ticks, strict=True)
+    paths = pa.array(
+        [None if picture is None else _picture_path(picture, of, tick) for picture, of, tick in named], pa.string()
+    )
     mask = None if all(there) else pa.array([not here for here in there])
     return pa.StructArray.from_arrays([data, paths], fields=list(FRAME), mask=mask)
+
+
+def _picture_path(picture: bytes, episode_id: str, tick: int) -> str:
+    return frame_path(episode_id, tick, "jpeg" if picture.startswith(_JPEG) else "png")
