@@ -41,7 +41,7 @@ class TrajectoryHash:
 
 
 def _field(value: str | int | None) -> bytes:
-    text = b"" if value is None else str(value).encode()
+    text = b"" if value is None else str(value).encode("utf-8", "surrogatepass")
     return b"%d:%b" % (len(text), text)
 
 
