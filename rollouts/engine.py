@@ -20,6 +20,8 @@ from rollouts.errors import EngineLost, ScenarioError
 from rollouts.scenarios import EngineSetup, Scenario
 
 WIDTH, HEIGHT = 320, 240
+TRACKED = ("HEALTH", "SELECTED_WEAPON_AMMO", "KILLCOUNT", "DAMAGE_TAKEN", "ITEMCOUNT", "SELECTED_WEAPON")
+"""Engine variables that every state carries, in this order, before the scenario's own further ones."""
 WAD_MAGIC = (b"IWAD", b"PWAD")
 ENGINE_VERSION: str = vzd.__version__
 
@@ -147,7 +149,7 @@ def _configure(setup: EngineSetup, buttons: Sequence[str], picture: Picture) -> 
     game.set_labels_buffer_enabled(True)
     game.set_depth_buffer_enabled(setup.needs_depth)
     game.set_mode(vzd.Mode.PLAYER)
-    game.set_available_game_variables([variable(name) for name in setup.game_variables])
+    game.set_available_game_variables([variable(name) for name in (*TRACKED, *setup.variables)])
     game.set_seed(0)
     if setup.timeout_tics is not None:
         game.set_episode_timeout(setup.timeout_tics)

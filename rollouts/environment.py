@@ -69,10 +69,10 @@ class DoomEnvironment:
         self._finished = True
         try:
             engine.seek(seed, index)
-            self._before = self._view.counters(game)
-            snapshot = self._view.snapshot(game, self._before)
+            sight = self._view.look(game)
             self._finished = game.is_episode_finished()
-            return snapshot or blind_snapshot(game, self._before)
+            self._before = sight.counters
+            return sight.snapshot or blind_snapshot(game, sight.counters)
         except ENGINE_ERRORS as error:
             raise self._lose(engine, error) from error
 
@@ -81,29 +81,27 @@ class DoomEnvironment:
         engine = self._engine
         if engine is None or self._finished:
             raise EngineLost("no episode is running: reset first")
-        game, view = engine.game, self._view
+        game = engine.game
         try:
             reward = game.make_action(self._pressed[action], tics)
-            after = view.counters(game)
+            sight = self._view.look(game)
             self._finished = game.is_episode_finished()
-            snapshot = None if self._finished else view.snapshot(game, after)
             reason: EndReason | None = end_reason(game) if self._finished else None
-            variables = view.variables(game)
         except ENGINE_ERRORS as error:
             raise self._lose(engine, error) from error
-        events = read_events(self._before, after, reason == "death", tics, self._setup.passive_loss)
+        before, after = self._before, sight.counters
         self._before = after
         return Transition(
             reward=reward,
-            snapshot=snapshot,
+            snapshot=sight.snapshot,
             terminated=reason in {"death", "goal"},
             truncated=reason == "timeout",
             end_reason=reason,
             health_after=after.health,
             ammo_after=after.ammo,
             kills_after=after.kills,
-            events=events,
-            variables=variables,
+            events=read_events(before, after, reason == "death", tics, self._setup.passive_loss),
+            variables=sight.variables,
         )
 
     def close(self) -> None:

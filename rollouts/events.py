@@ -27,6 +27,8 @@ def read_events(
     before: Counters, after: Counters, died: bool, tics: int, passive: PassiveLoss | None
 ) -> tuple[str, ...]:
     """The events of a step of `tics`, in the order kill, pickup, hit, death."""
+    if after is before and not died:
+        return ()
     damage = after.damage - before.damage
     happened = (
         ("kill", _rose(before.kills, after.kills)),

@@ -5,7 +5,7 @@ One plain sentence a fact. The bucket words are those of the tables below, upper
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Literal
 
 from rollouts.records import DepthBands, Snapshot, Thing, ThingKind
@@ -53,11 +53,6 @@ def clearance(depth: float) -> str:
     return "some room" if depth < 45 else "open"
 
 
-def visible(snapshot: Snapshot, kind: ThingKind) -> tuple[Thing, ...]:
-    """The things of one kind, nearest (largest) first."""
-    return tuple(thing for thing in snapshot.things if thing.kind == kind)
-
-
 def nearest(snapshot: Snapshot, kind: ThingKind) -> Thing | None:
     """The largest thing of one kind, None when none is in view."""
     for thing in snapshot.things:
@@ -66,44 +61,42 @@ def nearest(snapshot: Snapshot, kind: ThingKind) -> Thing | None:
     return None
 
 
-def describe_things(things: Sequence[Thing], kind: ThingKind, most: int) -> list[str]:
-    """A sentence for each of the first `most` (at most 3) things, else one saying that none is visible."""
-    if not things:
-        return [f"No {kind} is visible."]
-    return [
-        f"The {_RANKS[i]} {kind} is a {thing.name}: {_PLACES[position(thing.cx)]}; range {distance(thing.size)}."
-        for i, thing in enumerate(things[:most])
-    ]
+def describe_things(things: Iterable[Thing], kind: ThingKind, most: int) -> str:
+    """A sentence for each of the first `most` (at most 3) things of that kind, else one saying that none is visible."""
+    text, shown = "", 0
+    for thing in things:
+        if thing.kind == kind:
+            where, how_near = _PLACES[position(thing.cx)], distance(thing.size)
+            text += f"The {_RANKS[shown]} {kind} is a {thing.name}: {where}; range {how_near}. "
+            shown += 1
+            if shown == most:
+                break
+    return text[:-1] if text else f"No {kind} is visible."
 
 
-def describe_depth(depth: DepthBands | None) -> list[str]:
-    """A sentence for each depth band; none without depth."""
-    if depth is None:
-        return []
-    return [
-        f"To the left: {clearance(depth.left)}.",
-        f"Ahead: {clearance(depth.centre)}.",
-        f"To the right: {clearance(depth.right)}.",
-    ]
+def describe_depth(depth: DepthBands) -> str:
+    """A sentence for each depth band."""
+    left, ahead, right = clearance(depth.left), clearance(depth.centre), clearance(depth.right)
+    return f"To the left: {left}. Ahead: {ahead}. To the right: {right}."
 
 
-def describe_previous(action: str | None) -> list[str]:
-    """The previous action, when there was one."""
-    return [] if action is None else [f"The previous action was {action}."]
+def describe_previous(action: str | None) -> str:
+    """A sentence, after a blank, on the previous action; nothing when there was none."""
+    return "" if action is None else f" The previous action was {action}."
 
 
 def describe_defend_the_center(snapshot: Snapshot, previous: str | None) -> str:
     """Up to 3 monsters, health, ammo, kills and the previous action."""
-    facts = describe_things(visible(snapshot, "monster"), "monster", MOST_MONSTERS)
-    facts.append(f"Health is {snapshot.health}.")
-    facts.append(f"Ammo is {snapshot.ammo}.")
-    facts.append(f"Kills so far: {snapshot.kills}.")
-    return " ".join(facts + describe_previous(previous))
+    return (
+        f"{describe_things(snapshot.things, 'monster', MOST_MONSTERS)} Health is {snapshot.health}. "
+        f"Ammo is {snapshot.ammo}. Kills so far: {snapshot.kills}.{describe_previous(previous)}"
+    )
 
 
 def describe_health_gathering(snapshot: Snapshot, previous: str | None) -> str:
     """Up to 2 items, the three depth bands, health and the previous action."""
-    facts = describe_things(visible(snapshot, "item"), "item", MOST_ITEMS)
-    facts += describe_depth(snapshot.depth)
-    facts.append(f"Health is {snapshot.health}.")
-    return " ".join(facts + describe_previous(previous))
+    depth = f"{describe_depth(snapshot.depth)} " if snapshot.depth else ""
+    return (
+        f"{describe_things(snapshot.things, 'item', MOST_ITEMS)} {depth}"
+        f"Health is {snapshot.health}.{describe_previous(previous)}"
+    )

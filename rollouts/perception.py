@@ -43,18 +43,14 @@ class Label(Protocol):
     def height(self) -> int: ...
 
 
-class Sorter:
-    """Tells monsters from items, by name, and leaves out the player, corpses and decorations."""
+class Kinds(dict[str, tuple[str, ThingKind | None]]):
+    """Raw label name -> (name without its variant suffix, kind); None for the player, corpses and decorations."""
 
     def __init__(self, extra_monsters: Iterable[str] = ()) -> None:
         self._monsters = MONSTERS | frozenset(extra_monsters)
-        self._known: dict[str, tuple[str, ThingKind | None]] = {}
 
-    def sort(self, raw_name: str) -> tuple[str, ThingKind | None]:
-        """The name without its variant suffix, and its kind; None for what is no thing."""
-        found = self._known.get(raw_name)
-        if found is None:
-            found = self._known[raw_name] = self._judge(raw_name)
+    def __missing__(self, raw_name: str) -> tuple[str, ThingKind | None]:
+        found = self[raw_name] = self._judge(raw_name)
         return found
 
     def _judge(self, raw_name: str) -> tuple[str, ThingKind | None]:
@@ -66,16 +62,15 @@ class Sorter:
         return name, "item" if name in ITEMS else None
 
 
-def see_things(labels: Iterable[Label], sorter: Sorter, width: int, height: int) -> tuple[Thing, ...]:
+def see_things(labels: Iterable[Label], kinds: Kinds, width: int, height: int) -> tuple[Thing, ...]:
     """Labels of a `width` x `height` frame as things, largest first (the engine's order among equals)."""
     things = []
     for label in labels:
-        name, kind = sorter.sort(label.object_name)
-        if kind is None:
-            continue
-        label_width, label_height = label.width, label.height
-        if label_width and label_height:
-            things.append(Thing(name, kind, (label.x + label_width / 2) / width, label_height / height))
+        name, kind = kinds[label.object_name]
+        if kind is not None:
+            label_width, label_height = label.width, label.height
+            if label_width and label_height:
+                things.append(Thing(name, kind, (label.x + label_width / 2) / width, label_height / height))
     if len(things) > 1:
         things.sort(key=_size, reverse=True)
     return tuple(things)
@@ -86,30 +81,25 @@ def _size(thing: Thing) -> float:
 
 
 class DepthReader:
-    """Exact medians of a (height, width) uint8 depth buffer, with one scratch buffer for all frames.
+    """Exact medians of (height, width) uint8 depth buffers, with one scratch buffer for all of them.
 
-    Sorting 16-bit numbers takes the vector path of numpy: four times as fast as `np.median` on 80 x 64 pixels.
+    Sorting 16-bit numbers takes numpy's vector path: several times as fast as `np.median`.
     """
 
     def __init__(self, width: int, height: int) -> None:
         fifth = width // 5
-        self._rows = slice(height // 3, height - height // 3)
-        starts = (0, (width - fifth) // 2, width - fifth)
-        self._columns = tuple(slice(start, start + fifth) for start in starts)
-        rows = self._rows.stop - self._rows.start
-        self._scratch = np.empty((rows, fifth), np.uint16)
-        self._flat = self._scratch.reshape(-1)
-        self._low, self._high = (self._flat.size - 1) // 2, self._flat.size // 2
+        rows = height - 2 * (height // 3)
+        self._rows = slice(height // 3, height // 3 + rows)
+        self._columns = tuple(slice(start, start + fifth) for start in (0, (width - fifth) // 2, width - fifth))
+        self._bands = np.empty((3, rows, fifth), np.uint16)
+        self._sorted = self._bands.reshape(3, -1)
+        size = rows * fifth
+        self._middle = slice((size - 1) // 2, size // 2 + 1)
 
     def read(self, depth: NDArray[np.uint8]) -> DepthBands:
         """Medians over the middle third of the rows: the left, centre and right fifth of the columns."""
         middle = depth[self._rows]
-        left, centre, right = self._columns
-        return DepthBands(
-            self._median(middle[:, left]), self._median(middle[:, centre]), self._median(middle[:, right])
-        )
-
-    def _median(self, band: NDArray[np.uint8]) -> float:
-        self._scratch[:] = band
-        self._flat.sort()
-        return (int(self._flat[self._low]) + int(self._flat[self._high])) / 2
+        for band, columns in zip(self._bands, self._columns, strict=True):
+            band[:] = middle[:, columns]
+        self._sorted.sort()
+        return DepthBands(*[(row[0] + row[-1]) / 2 for row in self._sorted[:, self._middle].tolist()])
