@@ -45,7 +45,7 @@ def decision_batches(batch: Any, counted: Collection[str] | None = None) -> Iter
     """
     if counted is not None:
         ids = batch.column("episode_id").to_pylist()
-        batch = batch.take([i for i, episode_id in enumerate(ids) if episode_id in counted])
+        batch = batch.take(np.array([i for i, episode_id in enumerate(ids) if episode_id in counted], np.int64))
     start = 0
     for options, run in groupby(batch.column("options").to_pylist()):
         length = sum(1 for _ in run)

@@ -72,12 +72,15 @@ TEACHERS = (Turn("down", {"stay": 1.0, "down": 0.0}, asked=False),)
 """The teacher's turn: counts in no agreement."""
 
 
-def made_run(root: Path) -> CommittedRun:
-    """Three episodes of policy `half`, the third on its second try; of policy `absent` nothing is committed."""
-    groups = [PlanGroup("counting", "rule", policy, (1, 2, 3), step_cap=9) for policy in ("half", "absent")]
+def made_run(root: Path, policies: tuple[str, ...] = ("half", "absent")) -> CommittedRun:
+    """Three episodes of policy `half`, the third on its second try; of any other policy nothing is committed."""
+    groups = [PlanGroup("counting", "rule", policy, (1, 2, 3), step_cap=9) for policy in policies]
     plan = make_plan(groups, episodes_per_unit=2)
     plan += extend_plan(plan, groups, 2, {"counting.rule.half.3.0": 1})
-    record = make_run_record(_config(), _facts(), RUN_ID, NOON)
+    described = {name: PolicyDescription(name, "model", model=f"{name}|model") for name in policies}
+    facts = RunFacts("0.0", {"counting": {"cfg_sha256": "none"}}, described)
+    config = RunConfig(scenarios=("tests.doubles:COUNTING",), policies=policies, step_cap=9, run_id=RUN_ID)
+    record = make_run_record(config, facts, RUN_ID, NOON)
     folder = RunFolder(open_storage(root), RUN_ID)
     lease = folder.acquire()
     folder.create(lease, record, plan)
@@ -91,15 +94,6 @@ def made_run(root: Path) -> CommittedRun:
             folder.promote(lease, _stage(folder, unit, lease.next_attempt(), history[unit.number]))
     folder.finish(lease)
     return CommittedRun.open(folder)
-
-
-def _config() -> RunConfig:
-    return RunConfig(scenarios=("tests.doubles:COUNTING",), policies=("half", "absent"), step_cap=9, run_id=RUN_ID)
-
-
-def _facts() -> RunFacts:
-    described = {name: PolicyDescription(name, "model", model=f"{name}|model") for name in ("half", "absent")}
-    return RunFacts("0.0", {"counting": {"cfg_sha256": "none"}}, described)
 
 
 def _stage(folder: RunFolder, unit: Unit, attempt: str, history: Sequence[Played]) -> UnitReport:
