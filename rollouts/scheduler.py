@@ -1,6 +1,6 @@
 """Who plays what, and what to do when it goes wrong: a state machine without clocks, processes or Ray.
 
-    scheduler = Scheduler(units, pool.slots, limits, "e1")
+    scheduler = Scheduler(units, pool.slots, lease.next_attempt, limits)
     until scheduler.done or scheduler.stopped:
         for command in scheduler.commands(now): ...       # Start, Send, Kill: obey them in order
         for event in pool.wait(scheduler.wait_s(now)):
@@ -13,7 +13,7 @@ cause. No ready worker idles while a unit waits.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import assert_never
 
 from rollouts.backlog import Backlog, group_of
@@ -25,17 +25,19 @@ from rollouts.trouble import Streak, Trouble, episode_ids
 
 
 class Scheduler:
-    """See the module's text. `epoch` (the lease's) begins each attempt's name. `now` is any steady clock (seconds)."""
+    """See the module's text. `next_attempt` gives each try its name. `now` is any steady clock, in seconds."""
 
-    def __init__(self, units: Iterable[Unit], slots: int, limits: Limits | None = None, epoch: str = "e0") -> None:
+    def __init__(
+        self, units: Iterable[Unit], slots: int, next_attempt: Callable[[], str], limits: Limits | None = None
+    ) -> None:
         self._limits = limits or Limits()
         self._backlog = Backlog(units)
         self._slots = [Slot(number, self._limits) for number in range(slots)]
-        self._epoch = epoch
-        self._attempts = 0
+        self._next_attempt = next_attempt
         self.planned = len(self._backlog)
         self._owed = self.planned
         self._troubles: dict[int, Trouble] = {}
+        self._refusals: Counter[int] = Counter()
         self._kills: list[Command] = []
         self._looked_at = 0.0
         self._failed_episodes = Streak(self._limits.same_cause)
@@ -88,6 +90,14 @@ class Scheduler:
                 assert_never(event)
         return None
 
+    def refused(self, unit: Unit, cause: str) -> None:
+        """The report that came back for the unit could not be committed: it is owed again. No episode is to blame."""
+        self._owed += 1
+        self._backlog.give_back(unit)
+        self._refusals[unit.number] += 1
+        if self._refusals[unit.number] >= self._limits.same_cause:
+            self._stop(f"unit {unit.number} could not be committed ({self._refusals[unit.number]} tries): {cause}")
+
     # What is due
 
     def _alarms(self) -> Iterator[float]:
@@ -127,8 +137,7 @@ class Scheduler:
                 yield Send(slot.number, self._task(unit))
 
     def _task(self, unit: Unit) -> Task:
-        self._attempts += 1
-        attempt = f"{self._epoch}-{self._attempts}"
+        attempt = self._next_attempt()
         trouble = self._troubles.get(unit.number)
         return Task(trouble.todo, attempt, trouble.blamed) if trouble else Task(unit, attempt)
 

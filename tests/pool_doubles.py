@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 
-from rollouts.pool import Event, Finished, Started, Task
+from rollouts.pool import Event, Finished, Lost, Noted, Started, StartFailed, Task
 from rollouts.records import PlannedEpisode, ShardFile, Unit, UnitReport
 from rollouts.trouble import episode_ids
 
@@ -47,34 +48,53 @@ class InstantPool:
     def start(self, slot: int) -> None:
         assert self.state[slot] == "empty"
         self.state[slot] = "starting"
-        self.happens(slot, Started(slot, f"worker {slot}"))
+        self._events.append(Started(slot, f"worker {slot}"))
 
     def send(self, slot: int, task: Task) -> None:
         assert self.state[slot] == "ready"
         self.state[slot] = "busy"
         self.sent.append(task)
-        self.happens(slot, self.outcome(slot, task))
+        self._events.append(self.outcome(slot, task))
 
-    def outcome(self, slot: int, task: Task) -> Event | None:
-        """What becomes of a task; None: nothing, ever."""
+    def outcome(self, slot: int, task: Task) -> Event:
+        """What becomes of a task."""
         return Finished(slot, report_of(task))
-
-    def happens(self, slot: int, event: Event | None) -> None:
-        if event is not None:
-            self._events.append(event)
 
     def kill(self, slot: int) -> None:
         assert self.state[slot] != "empty"
         self.state[slot] = "empty"
-        self._events = [e for e in self._events if getattr(e, "slot", None) != slot]
+        self._events = [e for e in self._events if isinstance(e, Noted) or e.slot != slot]
 
     def wait(self, timeout_s: float) -> Sequence[Event]:
+        if not self._events:
+            time.sleep(timeout_s)
         events, self._events = self._events, []
         for event in events:
-            slot = getattr(event, "slot", None)
-            if slot is not None:
-                self.state[slot] = "empty" if type(event).__name__ in ("Lost", "StartFailed") else "ready"
+            if not isinstance(event, Noted):
+                self.state[event.slot] = "empty" if isinstance(event, Lost | StartFailed) else "ready"
         return events
 
     def close(self) -> None:
         self.closed = True
+
+
+class FakeCommits:
+    """Keeps what was promoted, checks that names are its own and that nothing is promoted twice."""
+
+    def __init__(self) -> None:
+        self.promoted: list[int] = []
+        self.beats = 0
+        self._given: set[str] = set()
+
+    def next_attempt(self) -> str:
+        self._given.add(name := f"e1-{len(self._given)}")
+        return name
+
+    def promote(self, report: UnitReport) -> bool:
+        assert report.attempt in self._given
+        assert report.unit not in self.promoted
+        self.promoted.append(report.unit)
+        return True
+
+    def heartbeat(self) -> None:
+        self.beats += 1

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+from dataclasses import dataclass
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -21,7 +24,9 @@ class Bench:
     """A scheduler with a clock set by hand and workers that do what the test says."""
 
     def __init__(self, units: list[Unit], slots: int = 1, limits: Limits | None = None) -> None:
-        self.scheduler = Scheduler(units, slots, limits, "e7")
+        names = (f"e7-{n}" for n in itertools.count(1))
+        self.scheduler = Scheduler(units, slots, lambda: next(names), limits)
+        self.units = {unit.number: unit for unit in units}
         self.now = 0.0
         self.starting: set[int] = set()
         self.ready: set[int] = set()
@@ -79,6 +84,12 @@ class Bench:
     def fail_start(self, slot: int, failure: Failure) -> None:
         self.starting.remove(slot)
         self.scheduler.feed(StartFailed(slot, failure), self.now)
+        self.obey()
+
+    def refuse(self) -> None:
+        """The last commit did not go through."""
+        unit = self.committed.pop()
+        self.scheduler.refused(self.units[unit], "files missing")
         self.obey()
 
     def lose(self, slot: int, cause: str = DIED, preempted: bool = False) -> None:
@@ -394,23 +405,51 @@ def test_late_news_of_an_empty_slot_change_nothing() -> None:
     assert bench.scheduler.wait_s(bench.now) == before
 
 
-MISHAPS = ("finish", "finish", "finish", "finish", "lose", "preempt", "void", "spend", "hang", "fail episode")
+def test_a_unit_whose_commit_is_refused_is_owed_again() -> None:
+    bench = Bench(make_units(2))
+    bench.start(0)
+    bench.finish(0)
+    bench.refuse()
+    bench.finish(0)
+    assert not bench.scheduler.done
+    assert bench.at(0)[0] == 0
+    bench.finish(0)
+    assert bench.committed == [1, 0]
+    assert bench.scheduler.done
+
+
+def test_a_unit_that_is_refused_three_times_stops_the_run() -> None:
+    bench = Bench(make_units(1))
+    bench.start(0)
+    for _ in range(3):
+        assert bench.scheduler.stopped is None
+        bench.finish(0)
+        bench.refuse()
+    assert bench.scheduler.stopped == "unit 0 could not be committed (3 tries): files missing"
+
+
+MISHAPS = ("finish", "finish", "finish", "finish", "lose", "preempt", "void", "spend", "hang", "fail episode", "refuse")
+
+
+@dataclass(frozen=True)
+class Drawn:
+    slots: int
+    count: int
+    episodes: int
+    groups: int
+    together: int
+    alone: int
+
+
+DRAWN = st.builds(Drawn, *(st.integers(low, high) for low, high in ((1, 4), (0, 8), (1, 3), (1, 3), (1, 2), (1, 2))))
 
 
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(
-    data=st.data(),
-    slots=st.integers(1, 4),
-    count=st.integers(0, 8),
-    episodes=st.integers(1, 3),
-    groups=st.integers(1, 3),
-    caps=st.builds(DeathCaps, st.integers(1, 2), st.integers(1, 2)),
-)
-def test_whatever_dies_each_unit_ends_once_or_the_run_stops(
-    data: st.DataObject, slots: int, count: int, episodes: int, groups: int, caps: DeathCaps
-) -> None:
-    units = make_units(count, episodes, groups)
-    bench = Bench(units, slots, Limits(unit_deaths=caps, stall_s=20, first_decision_s=20, longest_rest_s=1))
+@given(data=st.data(), drawn=DRAWN)
+def test_whatever_dies_each_unit_ends_once_or_the_run_stops(data: st.DataObject, drawn: Drawn) -> None:
+    units = make_units(drawn.count, drawn.episodes, drawn.groups)
+    limits = Limits(DeathCaps(drawn.together, drawn.alone), stall_s=20, first_decision_s=20, longest_rest_s=1)
+    bench = Bench(units, drawn.slots, limits)
     for _ in range(400):
         if bench.scheduler.done or bench.scheduler.stopped:
             break
@@ -437,6 +476,11 @@ def _something_happens(data: st.DataObject, bench: Bench) -> None:
     match mishap:
         case "finish":
             bench.finish(slot)
+        case "refuse":
+            before = len(bench.committed)
+            bench.finish(slot)
+            if len(bench.committed) > before:
+                bench.refuse()
         case "fail episode":
             bench.finish(slot, {first: ("policy", "X")})
         case "spend":
