@@ -39,14 +39,14 @@ class LocalStorage(Storage):
     def local_path(self, path: str) -> Path:
         return Path(self.full(path))
 
-    def check_writable(self) -> None:
-        folder = self.local_path("")
+    def check_writable(self, path: str = "") -> None:
+        folder = self.local_path(path)
         while not folder.exists():
             folder = folder.parent
         if not folder.is_dir():
-            raise UsageError(f"cannot write to {self.describe()}: {folder} is a file, not a folder")
+            raise UsageError(f"cannot write to {self.describe(path)}: {folder} is a file, not a folder")
         if not os.access(folder, os.W_OK | os.X_OK):
-            raise UsageError(f"cannot write to {self.describe()}: no permission to write in {folder}")
+            raise UsageError(f"cannot write to {self.describe(path)}: no permission to write in {folder}")
 
     def put_file(self, local: Path, path: str) -> None:
         self._try("write", path, lambda: self._take(local, self.local_path(path)))
@@ -58,7 +58,7 @@ class LocalStorage(Storage):
     def exclusive(self, path: str) -> Iterator[None]:
         """A lock on the folder itself, gone with its process. Where the file system has none (some NFS), no lock."""
         folder = self.local_path(path)
-        self._try("write", path, lambda: folder.mkdir(parents=True, exist_ok=True))
+        self._try("write", path, lambda: _make_folder(folder))
         handle = self._try("read", path, lambda: os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
         try:
             _lock(handle, f"{self.describe(path)} is locked by another process that commits to it")
@@ -68,7 +68,7 @@ class LocalStorage(Storage):
 
     def _put(self, path: str, data: bytes) -> None:
         target = self.local_path(path)
-        target.parent.mkdir(parents=True, exist_ok=True)
+        _make_folder(target.parent)
         with _temporary(target) as temporary:
             with temporary.open("wb") as file:
                 file.write(data)
@@ -77,7 +77,7 @@ class LocalStorage(Storage):
             temporary.replace(target)
 
     def _take(self, local: Path, target: Path) -> None:
-        target.parent.mkdir(parents=True, exist_ok=True)
+        _make_folder(target.parent)
         with _temporary(target) as temporary:
             shutil.move(local, temporary)
             temporary.replace(target)
@@ -93,7 +93,7 @@ def open_storage(location: str | Path, pause: Callable[[float], None] = time.sle
         return LocalStorage(Path(text), pause)
     _refuse_credentials(text)
     try:
-        filesystem, root = fs.FileSystem.from_uri(text)
+        filesystem, root = fs.FileSystem.from_uri(_with_plain_puts(text))
     except (OSError, ValueError, pa.ArrowException) as error:
         raise UsageError(f"cannot use {text.partition('?')[0]} as an output: {cause(error)}") from error
     if isinstance(filesystem, fs.LocalFileSystem):
@@ -104,6 +104,13 @@ def open_storage(location: str | Path, pause: Callable[[float], None] = time.sle
 def is_temporary(name: str) -> bool:
     """Was `name` given to a file on its way here? Left behind only by a process that was killed."""
     return _TEMPORARY.fullmatch(name) is not None
+
+
+def _with_plain_puts(uri: str) -> str:
+    """Small files in S3 as one request instead of a multipart upload's three."""
+    if not uri.startswith("s3://") or "allow_delayed_open" in uri:
+        return uri
+    return f"{uri}{'&' if '?' in uri else '?'}allow_delayed_open=true"
 
 
 def _refuse_credentials(uri: str) -> None:
@@ -125,8 +132,15 @@ def _temporary(target: Path) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except FileExistsError as error:
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder)) from error
+
+
 def _rename(source: Path, target: Path, overwrite: bool) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
+    _make_folder(target.parent)
     if overwrite:
         source.replace(target)
         return

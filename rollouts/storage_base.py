@@ -22,7 +22,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from rollouts.errors import StorageError, UsageError
-from rollouts.storage_faults import cause, is_transient
+from rollouts.storage_faults import cause, is_missing, is_transient
 
 TRIES = 4
 FIRST_PAUSE_S = 0.25
@@ -66,12 +66,15 @@ class Storage:
         """`path` as `filesystem` wants it."""
         return f"{self._root}/{path}" if path else self._root
 
-    def check_writable(self) -> None:
-        """`UsageError` where nothing can be written here. Writes nothing itself."""
+    def check_writable(self, path: str = "") -> None:
+        """`UsageError` where nothing can be written to the folder `path` (it need not exist). Writes nothing itself."""
+        bucket = self._root.partition("/")[0]
         try:
-            self.list("")
+            found = self._try("read", "", lambda: self.filesystem.get_file_info(bucket))
         except StorageError as error:
             raise UsageError(str(error)) from error
+        if found.type == fs.FileType.NotFound:
+            raise UsageError(f"cannot write to {self.describe(path)}: there is no bucket {bucket!r}")
 
     def read_bytes(self, path: str) -> bytes:
         """The whole of a small file; `FileNotFoundError` where there is none."""
@@ -96,17 +99,23 @@ class Storage:
         self._try("write", path, lambda: self._put(path, data))
 
     def move(self, source: str, target: str, overwrite: bool = False) -> None:
-        """Give a file its final name. Without `overwrite`, `FileExistsError` where `target` is there."""
+        """Give a file its final name; `FileNotFoundError` where there is no `source`.
+
+        Without `overwrite`, `FileExistsError` where `target` is there.
+        """
         if not overwrite and self.exists(target):
             raise FileExistsError(self.describe(target))
         tries = itertools.count()
 
         def move() -> None:
+            again = next(tries) > 0
             try:
                 self.filesystem.move(self.full(source), self.full(target))
-            except FileNotFoundError:
-                if next(tries) == 0 or not self.exists(target):
+            except OSError as error:
+                if not is_missing(error):
                     raise
+                if not (again and self.exists(target)):  # else a try before this one did it, unheard
+                    raise FileNotFoundError(self.describe(source)) from error
 
         self._try("write", target, move)
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 import errno
 import re
 
-_TRANSIENT_ERRNOS = {errno.EAGAIN, errno.EINTR, errno.EBUSY, errno.ESTALE, errno.ETIMEDOUT, errno.ECONNRESET}
+_TRANSIENT_ERRNOS = {
+    *(errno.EAGAIN, errno.EINTR, errno.EBUSY, errno.ENOTEMPTY),
+    *(errno.ESTALE, errno.ETIMEDOUT, errno.ECONNRESET),
+}
 _TRANSIENT_TEXT = re.compile(
     r"AWS Error (NETWORK_CONNECTION|SLOW_DOWN|SERVICE_UNAVAILABLE|INTERNAL_FAILURE|REQUEST_TIMEOUT|THROTTLING|UNKNOWN)"
     r"|HTTP status 5\d\d|timed? ?out|curlCode|UNAVAILABLE|DEADLINE",
@@ -27,6 +30,11 @@ def is_transient(error: Exception) -> bool:
     if isinstance(error, OSError) and error.errno is not None:
         return error.errno in _TRANSIENT_ERRNOS
     return _TRANSIENT_TEXT.search(str(error)) is not None
+
+
+def is_missing(error: Exception) -> bool:
+    """Does it say that there is no such file?"""
+    return isinstance(error, FileNotFoundError) or "NO_SUCH_KEY" in str(error)
 
 
 def cause(error: Exception) -> str:
