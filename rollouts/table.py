@@ -47,7 +47,8 @@ def result_cells(block: Group, coverage: Group, metric: str) -> tuple[str, ...]:
     return (
         block["rubric"],
         block["policy"],
-        *(_number(numbers[key]) for key in ("mean", "sd", "min", "max")),
+        _number(numbers["mean"], 3),
+        *(_number(numbers[key]) for key in ("sd", "min", "max")),
         _share(numbers["n_episodes"], coverage["planned"]),
         _number(agreement.get("agreement"), 4) + mark,
         _number(agreement.get("brier"), 4),

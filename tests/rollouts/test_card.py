@@ -52,7 +52,7 @@ def test_the_body_says_what_must_be_said(run: CommittedRun, manifest: dict[str, 
     assert "`half`: a model, model `half|model`" in card
     assert 'convert("RGB")' in card
     assert "3 of 6 episodes completed, 3 owed" in card
-    assert "| rule | half | 5.00 | 2.94 | 2.00 | 9.00 | 3 | 0.5000 | 0.4367 | 0.6667 | 1 of 5 | 1 |" in card
+    assert "| rule | half | 5.000 | 2.94 | 2.00 | 9.00 | 3 | 0.5000 | 0.4367 | 0.6667 | 1 of 5 | 1 |" in card
     assert "| rule | absent | - | - | - | - | 0 of 3 | - | - | - | 0 of 0 | - |" in card
 
 

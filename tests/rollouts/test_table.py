@@ -28,7 +28,7 @@ def printed(manifest: dict[str, Any], **console: Any) -> str:
 def test_a_line_holds_the_numbers(manifest: dict[str, Any]) -> None:
     """Mean 5, population sd 2.944 of (2, 4, 9); agreement 2 of 4; Brier 1.31 / 3; ECE 2 / 3; 5 decisions in 6 s."""
     cells = result_cells(manifest["results"][0], manifest["coverage"]["groups"][0], "left")
-    assert cells == ("rule", "half", "5.00", "2.94", "2.00", "9.00", "3", "0.5000", "0.4367", "0.6667", "1 of 5", "1")
+    assert cells == ("rule", "half", "5.000", "2.94", "2.00", "9.00", "3", "0.5000", "0.4367", "0.6667", "1 of 5", "1")
 
 
 def test_nothing_is_a_dash_and_never_0(manifest: dict[str, Any]) -> None:
@@ -73,4 +73,4 @@ def test_a_scenario_without_a_teacher_has_dashes(manifest: dict[str, Any]) -> No
 def test_a_pipe_is_wide_enough_for_every_number(manifest: dict[str, Any]) -> None:
     text = printed(manifest, width=60)
     (line,) = [line for line in text.splitlines() if "half" in line]
-    assert all(number in line for number in ("5.00", "2.94", "0.4367", "0.6667", "1 of 5"))
+    assert all(number in line for number in ("5.000", "2.94", "0.4367", "0.6667", "1 of 5"))
