@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from math import isfinite
 from typing import Protocol
 
 from rollouts.errors import BudgetSpent, RolloutsError, TryVoid
@@ -213,7 +214,7 @@ def _finish(key: EpisodeKey, rules: EpisodeRules, tally: _Tally, snapshot: Snaps
     scenario = rules.scenario
     after = last.transition.snapshot if last is not None and last.truncated else None
     with _blame("scenario"):
-        metric = float(scenario.metric.measure(snapshot, tally.steps, rules.tics))
+        metric = _finite(float(scenario.metric.measure(snapshot, tally.steps, rules.tics)), scenario.metric.name)
         final_state = scenario.describe(after, last.effective_action) if last is not None and after else None
     return Episode(
         key=key,
@@ -234,6 +235,12 @@ def _finish(key: EpisodeKey, rules: EpisodeRules, tally: _Tally, snapshot: Snaps
         started_at=tally.started_at,
         ended_at=datetime.now(UTC),
     )
+
+
+def _finite(metric: float, name: str) -> float:
+    if not isfinite(metric):
+        raise ValueError(f"metric {name!r} is {metric}: must be a finite number")
+    return metric
 
 
 def _end_reason(last: Decision | None) -> EndReason | None:

@@ -195,3 +195,9 @@ def test_the_metric_reads_the_last_real_snapshot() -> None:
     )
     play(ScriptedPolicy([DOWN]), scenario)
     assert [(s.health, decisions, tics) for s, decisions, tics in seen] == [(1, 5, 4)]
+
+
+def test_a_metric_that_is_no_number_fails_the_episode() -> None:
+    scenario = counting_scenario(metric=replace(COUNTING.metric, measure=lambda *args: float("nan")))
+    with pytest.raises(EpisodeFailed, match="scenario: ValueError: metric 'left' is nan"):
+        play(ScriptedPolicy([DOWN]), scenario)
