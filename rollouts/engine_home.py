@@ -16,6 +16,7 @@ import signal
 import sys
 import tempfile
 import time
+import weakref
 from pathlib import Path
 
 from rollouts.errors import EngineLost
@@ -48,8 +49,9 @@ class EngineHome:
 
     def __init__(self, engine: Path) -> None:
         self.path = _make_folder()
-        self._lock = (self.path / "lock").open("w")
-        fcntl.flock(self._lock, fcntl.LOCK_EX)
+        lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        self._discard = weakref.finalize(self, _discard, self.path, lock, os.getpid())
         self.launcher = self.path / "engine.sh"
         (self.path / "engine.py").write_text(_LAUNCHER)
         self.launcher.write_text(self._script(engine))
@@ -91,9 +93,14 @@ class EngineHome:
         return ""
 
     def remove(self) -> None:
-        """Delete the folder. May be called twice."""
-        shutil.rmtree(self.path, ignore_errors=True)
-        self._lock.close()
+        """Delete the folder. May be called twice; also happens when this object or the process ends."""
+        self._discard()
+
+
+def _discard(path: Path, lock: int, owner: int) -> None:
+    if os.getpid() == owner:
+        shutil.rmtree(path, ignore_errors=True)
+        os.close(lock)
 
 
 def _make_folder() -> Path:
