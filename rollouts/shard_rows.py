@@ -38,13 +38,13 @@ def key_values(run_id: str, key: EpisodeKey) -> Row:
 def step_values(d: Decision, frame: bytes | None, tics: int, options: tuple[str, ...]) -> Row:
     """What follows the key, in the order of `STEPS`. The frame's place holds its bytes until the row is written."""
     seen, answer, after = d.snapshot, d.answer, d.transition
-    probabilities = answer.probabilities
-    named = [probabilities.get(option) for option in options] if probabilities else None
+    named = [answer.probabilities.get(option) for option in options] if answer.probabilities else [None]
+    probabilities = None if all(p is None for p in named) else named
     return (
         *(d.tick, seen.game_tic, tics, d.state, answer.policy_text, frame),
         *(d.teacher_action, answer.choice, d.effective_action, d.acted_by, answer.asked),
         *(d.schema_error is not None, d.schema_error, d.error, answer.parse_rule),
-        *(options, answer.options_shown, named, answer.option_mass, answer.confidence, answer.latency_ms),
+        *(options, answer.options_shown, probabilities, answer.option_mass, answer.confidence, answer.latency_ms),
         *(answer.messages, answer.raw_reply, answer.finish_reason, answer.reply_tokens, answer.reply_logprobs),
         *(answer.tokens_in, answer.tokens_out, answer.model_version),
         *(seen.health, seen.ammo, seen.kills, after.health_after, after.ammo_after, after.kills_after),
