@@ -9,12 +9,11 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from multiprocessing.synchronize import Barrier
 
-from vizdoom import ScreenFormat
-
 from benchmarks.spans import Span
 from rollouts.engine import Engine
 from rollouts.environment import make_environment
 from rollouts.episode import EpisodeRules, run_episode
+from rollouts.errors import EngineLost
 from rollouts.policies.registry import make_policy
 from rollouts.records import Decision, EpisodeKey
 from rollouts.scenarios import Scenario, find_scenario
@@ -42,7 +41,7 @@ class _Actions:
 def record(scenario: Scenario, seeds: Sequence[int]) -> list[Replay]:
     """Let the oracle play the first episode of each seed and keep its actions."""
     rules = EpisodeRules(scenario, scenario.tics, scenario.step_cap, run_seed=0)
-    environment = make_environment(scenario, scenario.tics, None)
+    environment = make_environment(scenario, None)
     policy = make_policy("oracle", scenario)
     replays = []
     try:
@@ -68,12 +67,11 @@ def play(scenario: Scenario, engine: Engine, replays: Sequence[Replay]) -> int:
     return sum(len(replay.actions) for replay in replays)
 
 
-def _work(name: str, replays: Sequence[Replay], start: Barrier, result: Connection) -> None:
-    started_s = time.perf_counter()
+def _work(name: str, replays: Sequence[Replay], started_s: float, start: Barrier, result: Connection) -> None:
     scenario = find_scenario(name)
     assert scenario.engine is not None
     buttons = [button for action in scenario.actions for button in action.buttons]
-    engine = Engine(scenario.engine, buttons, ScreenFormat.DOOM_256_COLORS8)
+    engine = Engine(scenario.engine, buttons, "indexed")
     try:
         ready_s = time.perf_counter() - started_s
         start.wait(READY_TIMEOUT_S)
@@ -90,13 +88,16 @@ def measure(scenario: Scenario, replays: Sequence[Sequence[Replay]]) -> tuple[Sp
     start = context.Barrier(len(replays))
     pipes = [context.Pipe(duplex=False) for _ in replays]
     workers = [
-        context.Process(target=_work, args=(scenario.name, share, start, sender), daemon=True)
+        context.Process(target=_work, args=(scenario.name, share, time.perf_counter(), start, sender), daemon=True)
         for share, (_, sender) in zip(replays, pipes, strict=True)
     ]
     for worker, (_, sender) in zip(workers, pipes, strict=True):
         worker.start()
         sender.close()
-    spans: list[Span] = [receiver.recv() for receiver, _ in pipes]
-    for worker in workers:
-        worker.join()
-    return tuple(spans)
+    try:
+        return tuple(receiver.recv() for receiver, _ in pipes)
+    except EOFError:
+        raise EngineLost("a process of the bare loop died: its own words are above") from None
+    finally:
+        for worker in workers:
+            worker.join(READY_TIMEOUT_S)

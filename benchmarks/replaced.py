@@ -14,8 +14,8 @@ import vizdoom as vzd
 from PIL import Image
 
 from benchmarks.spans import Span
-from rollouts.perception import Sorter, see_things
-from rollouts.records import DepthBands, Snapshot
+from rollouts.perception import ITEMS, MONSTERS
+from rollouts.records import DepthBands, Snapshot, Thing
 from rollouts.scenarios import Scenario
 
 VARIABLES = (vzd.GameVariable.HEALTH, vzd.GameVariable.SELECTED_WEAPON_AMMO, vzd.GameVariable.KILLCOUNT)
@@ -29,17 +29,18 @@ def measure(scenario: Scenario, seeds: Sequence[int], folder: Path, frames: bool
     with (folder / "triples.jsonl").open("w") as lines:
         for seed in seeds:
             start_s = time.perf_counter()
-            game = _start(scenario, seed)
+            game = _start(scenario, seed, folder)
             starting_s += time.perf_counter() - start_s
             decisions += _play(scenario, game, seed, lines, folder / str(seed) if frames else None)
             game.close()
     return Span(decisions, time.perf_counter() - begun_s, starting_s)
 
 
-def _start(scenario: Scenario, seed: int) -> vzd.DoomGame:
+def _start(scenario: Scenario, seed: int, folder: Path) -> vzd.DoomGame:
     assert scenario.engine is not None
     game = vzd.DoomGame()
     game.load_config(str(Path(vzd.scenarios_path) / scenario.engine.cfg))
+    game.set_doom_config_path(str(folder / "_vizdoom.ini"))
     game.set_available_buttons([getattr(vzd.Button, b) for action in scenario.actions for b in action.buttons])
     game.set_available_game_variables(list(VARIABLES))
     game.set_screen_resolution(vzd.ScreenResolution.RES_320X240)
@@ -57,13 +58,13 @@ def _start(scenario: Scenario, seed: int) -> vzd.DoomGame:
 
 def _play(scenario: Scenario, game: vzd.DoomGame, seed: int, lines: TextIO, pictures: Path | None) -> int:
     assert scenario.teacher is not None
-    sorter, step, previous = Sorter(), 0, None
+    step, previous = 0, None
     if pictures:
         pictures.mkdir()
     game.new_episode()
     while not game.is_episode_finished() and step < scenario.step_cap:
         state = game.get_state()
-        snapshot = _look(state, sorter)
+        snapshot = _look(state)
         text = scenario.describe(snapshot, previous)
         action = scenario.teacher(snapshot)
         name = f"{seed}/{step:04d}.png"
@@ -76,7 +77,7 @@ def _play(scenario: Scenario, game: vzd.DoomGame, seed: int, lines: TextIO, pict
     return step
 
 
-def _look(state: Any, sorter: Sorter) -> Snapshot:
+def _look(state: Any) -> Snapshot:
     depth = np.array(state.depth_buffer)
     height, width = depth.shape
     middle = depth[height // 3 : 2 * height // 3]
@@ -88,6 +89,17 @@ def _look(state: Any, sorter: Sorter) -> Snapshot:
         health=health,
         ammo=max(ammo, 0),
         kills=kills,
-        things=see_things(state.labels, sorter, width, height),
+        things=_things(state.labels, width, height),
         depth=DepthBands(*(float(np.median(band)) for band in bands)),
     )
+
+
+def _things(labels: Any, width: int, height: int) -> tuple[Thing, ...]:
+    things = []
+    for label in labels:
+        name = label.object_name.removesuffix("Vzd")
+        monster = name in MONSTERS or name != label.object_name
+        if label.width and label.height and (monster or name in ITEMS):
+            cx = (label.x + label.width / 2) / width
+            things.append(Thing(name, "monster" if monster else "item", cx, label.height / height))
+    return tuple(sorted(things, key=lambda thing: thing.size, reverse=True))

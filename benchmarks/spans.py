@@ -12,7 +12,7 @@ MODES: dict[Mode, str] = {
     "bare": "(a) the bare engine loop: make_action and get_state with the same buffers, one process a core",
     "text": "(b) our rollouts without frames: Ray actors, text, rule, shards, commits",
     "frames": "(c) our rollouts with PNG frames into Parquet",
-    "replaced": "(d) the method this replaces: one process, an engine a seed, RGB24, labels, depth, Pillow PNG, JSON lines",
+    "replaced": "(d) the method this replaces: one process, an engine a seed, RGB24, labels, depth, Pillow PNGs, JSONL",
 }
 RATIOS: dict[str, tuple[Mode, Mode, float]] = {
     "b/a": ("text", "bare", 0.90),

@@ -71,7 +71,7 @@ def check_versions() -> str:
 def check_engine(scenario: Scenario, decisions: int = 8) -> str:
     """The game starts without a display and answers."""
     started_s = time.monotonic()
-    environment = make_environment(scenario, scenario.tics, None)
+    environment = make_environment(scenario, None)
     try:
         environment.reset(scenario.seeds[0], 0)
         for _ in range(decisions):
