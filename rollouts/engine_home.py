@@ -28,12 +28,13 @@ MIN_AGE_S = 60.0
 _INITIAL_IPC, _INITIAL_PID = "ipc:[4026531839]", "pid:[4026531836]"
 
 _LAUNCHER = """\
-import ctypes, os, sys
+import ctypes, os, signal, sys
 home, parent, engine, *arguments = sys.argv[1:]
 if sys.platform == "linux":
     ctypes.CDLL(None).prctl(1, 9)  # PR_SET_PDEATHSIG, SIGKILL; survives exec
 if os.getppid() != int(parent):
     os._exit(1)
+signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the whole group; the parent decides
 os.chdir(home)
 with open("pid", "w") as file:
     file.write(str(os.getpid()))
