@@ -71,8 +71,11 @@ class Metric:
 
 @dataclass(frozen=True, slots=True)
 class Baselines:
-    """Metric means of the uniform random policy and of the teacher under the published protocol (its seeds,
-    tics and step cap); they hold for nothing else."""
+    """Metric means under the published protocol (its seeds, tics and step cap); they hold for nothing else.
+
+    Source: measured on vizdoom 1.3.1. `oracle` (the teacher) is deterministic and equals the published results;
+    `random` (uniform) is over 50 (kills, standard error 0.05) and 25 (survival_s, 0.26) random streams a seed.
+    """
 
     random: float
     oracle: float
@@ -166,7 +169,7 @@ SCENARIOS: dict[str, Scenario] = {
             teacher=rubrics.teach_defend_the_center,
             instructions=rubrics.DEFEND_THE_CENTER,
             engine=EngineSetup("defend_the_center.cfg"),
-            baselines=Baselines(random=1.28, oracle=11.125),
+            baselines=Baselines(random=1.39, oracle=11.125),
         ),
         Scenario(
             name="health_gathering",
@@ -177,7 +180,7 @@ SCENARIOS: dict[str, Scenario] = {
             teacher=rubrics.teach_health_gathering,
             instructions=rubrics.HEALTH_GATHERING,
             engine=EngineSetup("health_gathering.cfg", needs_depth=True, passive_loss=PassiveLoss(8, 32)),
-            baselines=Baselines(random=14.65, oracle=19.71),
+            baselines=Baselines(random=14.56, oracle=19.71),
         ),
     )
 }
