@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from rollouts.records import Frame
-from rollouts.scenarios import Capture
 
 FrameFormat = Literal["png", "png-rgb", "jpeg", "none"]
 FRAME_FORMATS: tuple[FrameFormat, ...] = ("png", "png-rgb", "jpeg", "none")
@@ -27,13 +26,6 @@ _SIGNATURE = b"\x89PNG\r\n\x1a\n"
 _PALETTE, _RGB = 3, 2  # PNG colour types
 _CHANNELS = {_PALETTE: 1, _RGB: 3}
 _LEVEL = 1
-
-
-def capture_for(fmt: FrameFormat) -> Capture:
-    """The picture that an environment has to capture for a frame format."""
-    if fmt == "none":
-        return None
-    return "indexed" if fmt == "png" else "rgb"
 
 
 def encode(frame: Frame, fmt: FrameFormat) -> bytes:

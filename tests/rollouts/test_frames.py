@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from rollouts.frames import FRAME_FORMATS, FrameFormat, capture_for, decode, encode, frame_path
+from rollouts.frames import FRAME_FORMATS, FrameFormat, decode, encode, frame_path
 from rollouts.records import Frame
 
 RNG = np.random.default_rng(11)
@@ -66,10 +66,6 @@ def test_jpeg_is_near() -> None:
 def test_none_is_not_a_picture() -> None:
     with pytest.raises(ValueError, match="none"):
         encode(RGB, "none")
-
-
-def test_what_each_format_needs_captured() -> None:
-    assert [capture_for(fmt) for fmt in FRAME_FORMATS] == ["indexed", "rgb", "rgb", None]
 
 
 def test_paths() -> None:
