@@ -85,10 +85,8 @@ class Lease:
         """Errors: `LeaseError` where the lease on file is not this one any more."""
         found = read_holder(self._storage, self._path)
         if found is None or found.token != self._holder.token:
-            by = f"by process {found.pid} on {found.host} (epoch {found.epoch})" if found else "by nobody: it is gone"
-            raise LeaseError(
-                f"the lease of {self._storage.describe(self._folder)} is now held {by}; this run stops here"
-            )
+            by = f"process {found.pid} on {found.host} has it" if found else "its file is gone"
+            raise LeaseError(f"lost the lease of {self._storage.describe(self._folder)}: {by}")
 
     @contextmanager
     def held(self) -> Iterator[None]:

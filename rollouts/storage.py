@@ -96,6 +96,8 @@ def open_storage(location: str | Path, pause: Callable[[float], None] = time.sle
         filesystem, root = fs.FileSystem.from_uri(_with_plain_puts(text))
     except (OSError, ValueError, pa.ArrowException) as error:
         raise UsageError(f"cannot use {text.partition('?')[0]} as an output: {cause(error)}") from error
+    if not root.strip("/"):
+        raise UsageError(f"cannot use {text} as an output: it names no bucket or folder")
     if isinstance(filesystem, fs.LocalFileSystem):
         return LocalStorage(Path(root), pause)
     return Storage(text, filesystem, root, pause)

@@ -207,6 +207,16 @@ def drive_until(root: str, fatal_step: int) -> None:
     drive(StepStorage(Path(root), die))
 
 
+def drive_until_each(root: str, steps: list[int]) -> None:
+    """A killed driver for each step, each in a folder of its own; fails unless all were killed."""
+    for step in steps:
+        if (pid := os.fork()) == 0:
+            drive_until(f"{root}/{step}", step)
+            os._exit(0)
+        if os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) != -signal.SIGKILL:
+            raise AssertionError(f"step {step} was never reached")
+
+
 def hold_lease(root: str) -> None:
     """A driver that takes the lease and dies."""
     RunFolder(LocalStorage(Path(root)), RUN_ID).acquire()
