@@ -15,7 +15,7 @@ from typing import Literal
 
 import vizdoom as vzd
 
-from rollouts.engine_home import EngineHome
+from rollouts.engine_home import EngineHome, check_program
 from rollouts.errors import EngineLost, ScenarioError
 from rollouts.scenarios import EngineSetup, Scenario
 
@@ -64,8 +64,7 @@ class Engine:
 
     def __init__(self, setup: EngineSetup, buttons: Sequence[str], picture: Picture) -> None:
         self.game = _configure(setup, buttons, picture)
-        if not _PROGRAM.exists():
-            raise EngineLost(f"the engine's program is missing: {_PROGRAM}; install vizdoom again")
+        check_program(_PROGRAM)
         self._home = EngineHome(_PROGRAM)
         self._seed = self._index = -1
         self.game.set_vizdoom_path(str(self._home.launcher))

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import functools
 import os
 import shlex
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -109,6 +111,23 @@ def _make_folder() -> Path:
         return Path(tempfile.mkdtemp(prefix=PREFIX))
     except OSError as error:
         raise EngineLost(f"the engine needs a writable temporary folder: set TMPDIR to one ({error})") from error
+
+
+@functools.cache
+def check_program(program: Path) -> None:
+    """`EngineLost` with a clear line when the program or a library that it needs is missing.
+
+    The engine library does not survive a program that ends before it answers, so this is asked beforehand.
+    """
+    if not os.access(program, os.X_OK):
+        raise EngineLost(f"the engine's program {program} is missing or may not run: install vizdoom again")
+    if sys.platform != "linux":
+        return
+    environment = {**os.environ, "LD_TRACE_LOADED_OBJECTS": "1"}  # the loader lists the libraries and runs nothing
+    listed = subprocess.run([program], env=environment, capture_output=True, text=True, check=False).stdout
+    missing = [line.split()[0] for line in listed.splitlines() if line.endswith("not found")]
+    if missing:
+        raise EngineLost(f"the engine needs {', '.join(missing)}, which this system does not have: install it")
 
 
 def sweep_homes(min_age_s: float = MIN_AGE_S) -> list[Path]:

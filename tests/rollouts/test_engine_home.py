@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from rollouts.engine_home import EngineHome, sweep_homes, sweep_shared_memory
+from rollouts.engine_home import EngineHome, check_program, sweep_homes, sweep_shared_memory
 from rollouts.errors import EngineLost
 
 
@@ -98,6 +98,17 @@ def test_no_temporary_folder_is_one_clear_line(temporary: Path, monkeypatch: pyt
     monkeypatch.setattr(tempfile, "tempdir", str(temporary / "missing"))
     with pytest.raises(EngineLost, match="set TMPDIR"):
         EngineHome(Path("/bin/sh"))
+
+
+def test_a_program_that_cannot_start_is_one_clear_line(tmp_path: Path) -> None:
+    check_program(Path("/bin/true"))
+    with pytest.raises(EngineLost, match="install vizdoom again"):
+        check_program(tmp_path / "missing")
+    broken = tmp_path / "broken"
+    broken.write_bytes(Path("/bin/true").read_bytes().replace(b"libc.so.6", b"libq.so.6"))
+    broken.chmod(0o700)
+    with pytest.raises(EngineLost, match=r"needs libq\.so\.6, which"):
+        check_program(broken)
 
 
 def test_only_old_unmapped_engine_segments_are_swept(tmp_path: Path) -> None:
