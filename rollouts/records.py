@@ -49,7 +49,7 @@ class Frame:
 
     def rgb(self) -> NDArray[np.uint8]:
         """A fresh, writable (H, W, 3) RGB array."""
-        return self.pixels.copy() if self.palette is None else self.palette[self.pixels]
+        return self.pixels.copy() if self.palette is None else np.take(self.palette, self.pixels, axis=0)
 
 
 @dataclass(frozen=True, slots=True)
