@@ -173,8 +173,9 @@ class _Course:
                 self._pool.start(slot)
             case Send(slot, task):
                 self._pool.send(slot, task)
-            case Kill(slot):
+            case Kill(slot, why):
                 self._pool.kill(slot)
+                self._on_event(Remark(f"worker {slot} was ended: {why}"))
             case _:
                 assert_never(command)
 
@@ -219,11 +220,9 @@ def _remark(event: Event) -> str | None:
             return f"worker {slot} could not start: {failure.cause}"
         case TaskFailed(slot, failure):
             return f"worker {slot} failed: {failure.cause}"
-        case Finished(slot, _, spent):
-            return f"worker {slot} is replaced: {spent}" if spent else None
         case Noted(text):
             return text
-        case Started() | Progressed():
+        case Started() | Progressed() | Finished():
             return None
         case _:
             assert_never(event)

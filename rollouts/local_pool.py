@@ -97,7 +97,7 @@ class LocalPool:
         yield Finished(0, report)
         if self._wear is not None and (reason := self._wear.worn_out(len(task.unit.episodes))):
             self._wear = None
-            yield Noted(f"{reason}, and the local pool cannot replace its process: use --pool ray for long runs")
+            yield Noted(f"{reason}: the local pool cannot replace its process, use --pool ray for long runs")
 
     @contextmanager
     def _watched(self, player: Player) -> Iterator[None]:

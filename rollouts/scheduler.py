@@ -111,16 +111,17 @@ class Scheduler:
         for slot in self._slots:
             if slot.alarm > now:
                 continue
-            self._kills.append(Kill(slot.number))
-            if slot.state == "busy":
-                self._lost(slot, self._too_long(slot, now), False, now)
-            elif self.live:  # there may be no room for it at present; the others go on
+            why = self._too_long(slot, now)
+            self._kills.append(Kill(slot.number, why))
+            if slot.state == "busy" or not self.live:
+                self._lost(slot, why, False, now)
+            else:  # there may be no room for it at present; the others go on
                 slot.vacate()
                 slot.rests_until = now + self._limits.longest_rest_s
-            else:
-                self._lost(slot, f"no worker was ready within {self._limits.start_s:g} s", False, now)
 
     def _too_long(self, slot: Slot, now: float) -> str:
+        if slot.state == "starting":
+            return f"no worker was ready within {self._limits.start_s:g} s"
         if slot.last_moment <= now:
             return f"a unit took longer than {self._limits.unit_s:g} s"
         return "no decision for too long: the engine, the environment or the policy hangs"
@@ -162,7 +163,7 @@ class Scheduler:
         slot.has_gone_well()
         self._failed_tasks.broken()
         if event.spent is not None:
-            self._kills.append(Kill(slot.number))
+            self._kills.append(Kill(slot.number, f"replaced after {event.spent}"))
             slot.vacate()
             slot.rests_until = now
         trouble = self._troubles.get(unit.number)

@@ -27,7 +27,10 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Kill:
+    """`why` is for people."""
+
     slot: int
+    why: str
 
 
 Command = Start | Send | Kill

@@ -25,9 +25,9 @@ class Wear:
         """Add so many episodes; why the process should be replaced, where it should."""
         self._episodes += episodes
         if self._most_episodes is not None and self._episodes >= self._most_episodes:
-            return f"{self._episodes} episodes played"
+            return f"{self._episodes} episodes"
         if self._most_mb is not None and (used_mb := self._memory_mb()) > self._most_mb:
-            return f"{used_mb:.0f} MiB of memory used"
+            return f"{used_mb:.0f} MiB of memory"
         return None
 
     def _memory_mb(self) -> float:

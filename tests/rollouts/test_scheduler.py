@@ -48,7 +48,7 @@ class Bench:
                     assert task.attempt not in {t.attempt for t in self.sent}, "an attempt's name is its own"
                     self.tasks[slot] = task
                     self.sent.append(task)
-                case Kill(slot):
+                case Kill(slot, _):
                     self.forget(slot)
                     self.killed.append(slot)
 
