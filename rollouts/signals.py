@@ -6,7 +6,7 @@
         drive(..., signals=signals)    # sees signals.received
 
 A watching thread reads signal numbers from a pipe that the interpreter's C code writes to, so that a second signal
-works even while the main thread is stuck in a call of the engine's or of Ray's.
+works even while the main thread is stuck in a C call (one that lets threads run, as those of the engine and Ray do).
 """
 
 from __future__ import annotations
