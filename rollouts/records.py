@@ -18,7 +18,6 @@ from rollouts.naming import slug
 ThingKind = Literal["monster", "item"]
 EndReason = Literal["death", "goal", "timeout", "step_cap"]
 ActedBy = Literal["policy", "teacher", "fallback"]
-NO_NUMBERS: Mapping[str, float] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +49,7 @@ class Frame:
 
     def rgb(self) -> NDArray[np.uint8]:
         """A fresh, writable (H, W, 3) RGB array."""
-        return self.pixels.copy() if self.palette is None else self.palette[self.pixels]
+        return self.pixels.copy() if self.palette is None else np.take(self.palette, self.pixels, axis=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +104,7 @@ class Transition:
     ammo_after: int | None = None
     kills_after: int | None = None
     events: tuple[str, ...] = ()
-    variables: Mapping[str, float] = NO_NUMBERS
+    variables: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +116,7 @@ class Answer:
     """
 
     choice: str | None
-    probabilities: Mapping[str, float] = NO_NUMBERS
+    probabilities: Mapping[str, float] = field(default_factory=dict)
     confidence: float | None = None
     latency_ms: float | None = None
     asked: bool = True

@@ -1,0 +1,45 @@
+# Needs python3 (3.11 or newer, with pip and venv), git and make. Everything goes into .venv.
+PYTHON ?= python3
+VENV := .venv
+PIP_INSTALL := $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+RUNTIME := $(VENV)/.runtime-installed
+DEV := $(VENV)/.dev-installed
+
+.PHONY: help setup demo test test-quick check bench clean
+.DEFAULT_GOAL := help
+
+help: ## list what can be made
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
+
+setup: $(RUNTIME) ## set up .venv with what a run needs
+
+demo: $(RUNTIME) ## both scenarios, oracle and random, published seeds, frames on, then the table
+	$(VENV)/bin/rollouts run --scenario all --policy oracle --policy random --rubric rule --seeds published --frames png
+
+test: $(DEV) ## every test, the slow ones too
+	$(VENV)/bin/python -m pytest
+
+test-quick: $(DEV) ## the tests that take no engine runs or Ray clusters
+	$(VENV)/bin/python -m pytest -m "not slow"
+
+check: $(DEV) ## ruff and mypy strict
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy
+
+bench: $(RUNTIME) ## decisions a second, side by side with the bare engine and the method this replaces
+	$(VENV)/bin/rollouts bench
+
+clean: ## remove .venv and caches; runs stay
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build *.egg-info
+
+$(RUNTIME): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "$(PYTHON) is older than 3.11: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(PIP_INSTALL) --editable .
+	@touch $@
+
+$(DEV): $(RUNTIME)
+	$(PIP_INSTALL) --editable '.[dev]'
+	@touch $@

@@ -1,0 +1,175 @@
+"""Joins a Ray cluster, or starts a Ray of our own and ends it again without leaving anything.
+
+Ray reads its environment when it is imported, so it is imported here only once that is set: use `Cluster` before any
+other module of this package.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+import threading
+from contextlib import suppress
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+import psutil
+
+from actors.capacity import Node
+from rollouts.engine_home import sweep_shared_memory
+from rollouts.errors import UsageError
+from rollouts.scrub import describe_error
+
+STORE_BYTES = 100 * 2**20
+JOIN_S = 30.0
+GRACE_S = 0.4
+_NODE_GROUP = "ray.io/node-group"
+
+
+@dataclass(frozen=True)
+class ClusterSettings:
+    """`address` None: that of RAY_ADDRESS, else a Ray of our own with `cpus` (None: this machine's) in `temp_dir`."""
+
+    address: str | None = None
+    cpus: int | None = None
+    temp_dir: str | None = None
+    dashboard: bool = False
+
+
+class Cluster:
+    """A connection to Ray; one a process. The driver's `close` ends what it started, never what it joined."""
+
+    def __init__(self, settings: ClusterSettings | None = None) -> None:
+        """Errors: UsageError where Ray cannot be joined (within 30 s) or started."""
+        self._settings = settings or ClusterSettings()
+        self._address = self._settings.address or os.environ.get("RAY_ADDRESS") or None
+        self._old_processes = set(psutil.Process().children())
+        self._ray = _import_ray(own=self.is_own)
+        self._open = True
+        if self.is_own:
+            self._start()
+        else:
+            self._join()
+
+    @property
+    def is_own(self) -> bool:
+        return self._address is None
+
+    def nodes(self) -> list[Node]:
+        """Those alive."""
+        return [
+            Node(found["NodeManagerHostname"], found["Resources"].get("CPU", 0.0), found["Resources"].get("GPU", 0.0))
+            for found in self._alive()
+        ]
+
+    def grows(self) -> bool:
+        """Whether an autoscaler seems to look after it: such nodes belong to a group."""
+        return any(found.get("Labels", {}).get(_NODE_GROUP) for found in self._alive())
+
+    def close(self) -> None:
+        """Leave; a Ray of our own ends with all its processes, engines among them. Idempotent."""
+        if not self._open:
+            return
+        self._open = False
+        started = self._processes() if self.is_own else []
+        impatience = threading.Timer(GRACE_S, _kill, (started,))
+        impatience.daemon = True
+        impatience.start()
+        try:
+            self._ray.shutdown()
+        finally:
+            impatience.cancel()
+        if self.is_own:
+            _kill(started)
+            psutil.wait_procs(started, timeout=1.0)
+            sweep_shared_memory(min_age_s=1.0)
+
+    def _alive(self) -> list[dict[str, Any]]:
+        return [node for node in self._ray.nodes() if node["Alive"]]
+
+    def _start(self) -> None:
+        settings = self._settings
+        try:
+            self._ray.init(
+                address="local",
+                num_cpus=settings.cpus,
+                include_dashboard=settings.dashboard,
+                dashboard_host="127.0.0.1",
+                log_to_driver=False,
+                logging_level="error",
+                object_store_memory=STORE_BYTES,
+                _temp_dir=settings.temp_dir,
+            )
+        except Exception as error:
+            raise UsageError(f"Ray cannot be started here: {describe_error(error)}") from error
+
+    def _join(self) -> None:
+        """In a thread, since with a wrong token `ray.init` never comes back."""
+        address = self._address
+        assert address is not None
+        _check_listens(address)
+        failed: list[BaseException] = []
+        joined = threading.Event()
+
+        def init() -> None:
+            try:
+                self._ray.init(address=address, log_to_driver=False, logging_level="error")
+            except Exception as error:  # noqa: BLE001  reported below
+                failed.append(error)
+            joined.set()
+
+        threading.Thread(target=init, name="ray.init", daemon=True).start()
+        if not joined.wait(JOIN_S):
+            mode = os.environ.get("RAY_AUTH_MODE", "not set")
+            raise UsageError(
+                f"Ray at {address} did not let us in within {JOIN_S:g} s: check the address, and the token "
+                f"(RAY_AUTH_MODE is {mode}; it comes from RAY_AUTH_TOKEN, RAY_AUTH_TOKEN_PATH or ~/.ray/auth_token)"
+            )
+        if failed:
+            raise UsageError(f"Ray at {address} cannot be joined: {describe_error(failed[0])}")
+
+    def _processes(self) -> list[psutil.Process]:
+        """Of our own Ray: all that descends from us and was not there before."""
+        found: list[psutil.Process] = []
+        for child in set(psutil.Process().children()) - self._old_processes:
+            with suppress(psutil.Error):
+                found += [child, *child.children(recursive=True)]
+        return found
+
+
+def _import_ray(own: bool) -> ModuleType:
+    """A Ray of our own listens on the network whatever we say, so it gets a token that nobody else knows."""
+    os.environ.setdefault("RAY_ENABLE_UV_RUN_RUNTIME_ENV", "0")
+    if own and "RAY_AUTH_MODE" not in os.environ:
+        os.environ["RAY_AUTH_MODE"] = "token"
+        os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
+    import ray  # noqa: PLC0415  see above
+
+    _keep_stdout_ours(ray)
+    return ray
+
+
+def _keep_stdout_ours(ray: ModuleType) -> None:
+    """Ray prints what raylets say (a worker died …) on stdout, whatever `log_to_driver` is: that is no place for it,
+    and what matters of it arrives as a lost worker. There is no setting for that."""
+    if hasattr(ray._private.worker, "print_to_stdstream"):
+        ray._private.worker.print_to_stdstream = lambda *_, **__: None
+
+
+def _check_listens(address: str) -> None:
+    """Errors: UsageError where nothing listens at a `host:port`; other forms are left to Ray."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not (host and port.isdigit()):
+        return
+    try:
+        socket.create_connection((host, int(port)), timeout=5.0).close()
+    except OSError as error:
+        raise UsageError(f"no Ray listens at {address}: {error.strerror or error}") from error
+
+
+def _kill(processes: list[psutil.Process]) -> None:
+    for process in processes:
+        with suppress(psutil.Error):
+            process.kill()

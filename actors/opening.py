@@ -1,0 +1,41 @@
+"""From wishes to a pool of actors: join or start Ray, and see what fits. Imports Ray only when it is called."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from actors.capacity import Share, choose_actors
+from actors.cluster import Cluster, ClusterSettings
+from rollouts.players import MakePlayer
+from rollouts.pool import Pool
+
+ONE_CPU = Share(cpus=1.0, gpus=0.0)
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What is asked of Ray. `actors` None: as many as fit. An actor's process is replaced after `most_episodes`, or
+    above `most_mb` MiB of memory together with its engine."""
+
+    cluster: ClusterSettings = field(default_factory=ClusterSettings)
+    actors: int | None = None
+    share: Share = ONE_CPU
+    most_episodes: int | None = 1_000
+    most_mb: int | None = 2_000
+
+
+def open_ray_pool(make: MakePlayer, wish: Wish) -> Pool:
+    """A pool whose `close` also ends a Ray of our own. Nothing is started in it yet.
+
+    Errors: UsageError where Ray cannot be reached, or where its nodes can never hold what is asked for.
+    """
+    wish.share.check()
+    cluster = Cluster(wish.cluster)
+    try:
+        slots = choose_actors(cluster.nodes(), wish.share, wish.actors, cluster.grows())
+        from actors.ray_pool import RayPool  # noqa: PLC0415  Ray must see the cluster's settings first
+
+        return RayPool(make, slots, wish.share, wish.most_episodes, wish.most_mb, on_close=cluster.close)
+    except BaseException:
+        cluster.close()
+        raise

@@ -1,0 +1,90 @@
+"""One worker in a process of its own. `RolloutActor` is a plain class; what Ray runs is at the bottom.
+
+A failure is a value here, so that the true first error reaches the driver as it was, whatever can be pickled.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import ray
+
+from rollouts.engine_home import sweep_homes, sweep_shared_memory
+from rollouts.players import MakePlayer
+from rollouts.pool import CountsDecisions, Failure, Player, Task
+from rollouts.records import UnitReport
+from rollouts.wear import Wear
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """The worker is made; `name` is for people."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """A task is through. `spent` says why the process should now be replaced, where it should."""
+
+    report: UnitReport
+    spent: str | None
+
+
+class RolloutActor:
+    """Owns one player. `hide_gpus` is for actors that asked for none: Ray no longer hides them."""
+
+    def __init__(self, hide_gpus: bool) -> None:
+        if hide_gpus:
+            os.environ["CUDA_VISIBLE_DEVICES"] = ""
+        self._player: Player | None = None
+        self._wear = Wear(None, None)
+        self._decisions_before = 0
+
+    def prepare(self, name: str, make: MakePlayer, most_episodes: int | None, most_mb: int | None) -> Ready | Failure:
+        """Make the player. Apart from `__init__`, so that the order is unpickled (and torch imported) after it."""
+        with suppress(OSError):
+            sweep_shared_memory()
+            sweep_homes()
+        node = socket.gethostname()
+        try:
+            self._player = make(name, node)
+        except Exception as error:  # noqa: BLE001  it is for the driver to judge
+            return Failure.of(error)
+        self._wear = Wear(most_episodes, most_mb)
+        return Ready(f"{name} on {node}")
+
+    def play(self, task: Task) -> Played | Failure:
+        """Play and stage; one task at a time."""
+        player = self._player
+        if player is None:
+            return Failure("error", "the worker was asked to play before it was made")
+        self._decisions_before = _decisions(player)
+        try:
+            report = player.play(task.unit, task.attempt, task.skip)
+        except Exception as error:  # noqa: BLE001  it is for the driver to judge
+            return Failure.of(error)
+        return Played(report, self._wear.worn_out(len(task.unit.episodes)))
+
+    def progress(self) -> int:
+        """Decisions of the present task. Answers while `play` runs."""
+        return _decisions(self._player) - self._decisions_before
+
+    def close(self) -> None:
+        """Give everything back; the process may then be ended without leaving anything."""
+        player, self._player = self._player, None
+        if player is not None:
+            player.close()
+
+
+def _decisions(player: Player | None) -> int:
+    return player.decisions if isinstance(player, CountsDecisions) else 0
+
+
+WATCH = "watch"
+_OPTIONS: dict[str, Any] = {"max_restarts": 0, "max_task_retries": 0, "concurrency_groups": {WATCH: 1}}
+RemoteRolloutActor: Any = ray.remote(**_OPTIONS)(RolloutActor)

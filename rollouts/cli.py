@@ -1,0 +1,78 @@
+"""The console command: which commands there are, and how every way to fail becomes one line and an exit code.
+
+0 all done; 1 finished with failed parts, or stopped; 2 wrong use; 128+n on a signal.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib import metadata
+
+from cyclopts import App, CycloptsError, UnknownOptionError
+
+from rollouts.errors import RolloutsError, UsageError
+from rollouts.settings import one_line
+
+WRONG_USE = 2
+INTERRUPTED = 128 + 2
+BROKEN_PIPE = 128 + 13
+
+
+
+def _version() -> str:
+    try:
+        return metadata.version("doom-rollouts")
+    except metadata.PackageNotFoundError:
+        return "not installed (a plain checkout)"
+
+
+app = App(
+    name="rollouts",
+    help="On-policy Doom rollouts on Ray: every decision a Parquet row.",
+    version=_version,
+    result_action="return_value",
+    exit_on_error=False,
+    print_error=False,
+    suppress_keyboard_interrupt=False,
+)
+app.command("rollouts.commands.run:run", name="run")
+app.command("rollouts.commands.verify:verify", name="verify")
+app.command("rollouts.commands.bench:bench", name="bench")
+app.command("rollouts.commands.doctor:doctor", name="doctor")
+app.command("rollouts.commands.scenarios:scenarios", name="scenarios")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; returns the exit code. What a user can do wrong ends in one line on stderr."""
+    tokens = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        return int(app(tokens) or 0)
+    except CycloptsError as error:
+        return _fail(_told(error, tokens), WRONG_USE)
+    except UsageError as error:
+        return _fail(str(error), WRONG_USE)
+    except RolloutsError as error:
+        return _fail(str(error), 1)
+    except KeyboardInterrupt:
+        return _fail("interrupted", INTERRUPTED)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return BROKEN_PIPE
+
+
+def _told(error: CycloptsError, tokens: Sequence[str]) -> str:
+    told = one_line(str(error))
+    if isinstance(error, UnknownOptionError):
+        told += f" All flags: rollouts {tokens[0] if tokens[0] in app else ''} --help".replace("  ", " ")
+    return told
+
+
+def _fail(message: str, code: int) -> int:
+    print(f"rollouts: {one_line(message)}", file=sys.stderr)
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

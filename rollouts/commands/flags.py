@@ -1,0 +1,75 @@
+"""The flags of `rollouts run`. Values stay text here: rollouts/config.py reads all three layers by one set of rules."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Annotated
+
+from cyclopts import Group, Parameter
+
+_WHAT = Group.create_ordered("What to play")
+_WHERE = Group.create_ordered("Where and with how much")
+_TROUBLE = Group.create_ordered("When things break")
+
+Texts = list[str] | None
+Text = str | None
+Switch = bool | None
+
+
+def _flag(group: Group, text: str, name: str | None = None, hyphen: bool = False) -> Parameter:
+    return Parameter(name=name, group=group, help=text, allow_leading_hyphen=hyphen, negative=(), show_default=False)
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class RunFlags:
+    """One field a setting of RunConfig, under the same name; None where the flag was not given."""
+
+    scenarios: Annotated[
+        Texts,
+        _flag(
+            _WHAT,
+            "Scenario by name, 'all' (the default), or your own as module:ATTRIBUTE; repeat for more.",
+            "--scenario",
+        ),
+    ] = None
+    rubrics: Annotated[Texts, _flag(_WHAT, "What the policy is told: rule (default), bare or both.", "--rubric")] = None
+    policies: Annotated[
+        Texts,
+        _flag(_WHAT, "Who plays: oracle (default), random, or your own as module:Class; repeat for more.", "--policy"),
+    ] = None
+    seeds: Annotated[
+        Text, _flag(_WHAT, "published (default), a range like 0:8, or a list like 1,5,9.", hyphen=True)
+    ] = None
+    episodes_per_seed: Annotated[Text, _flag(_WHAT, "Episodes of each seed (1).", hyphen=True)] = None
+    tics: Annotated[Text, _flag(_WHAT, "Engine tics a decision (the scenario's own: 4).", hyphen=True)] = None
+    step_cap: Annotated[Text, _flag(_WHAT, "Most decisions an episode (the scenario's own: 300).", hyphen=True)] = None
+    frames: Annotated[Text, _flag(_WHAT, "png (palette, lossless, default), png-rgb, jpeg or none.")] = None
+    variables: Annotated[
+        Texts, _flag(_WHAT, "A further engine variable to record, such as POSITION_X; repeat for more.", "--variable")
+    ] = None
+    seed: Annotated[
+        Text, _flag(_WHAT, "The run's own seed: the random policy and its like draw from it (0).", hyphen=True)
+    ] = None
+    out: Annotated[Text, _flag(_WHERE, "Folder or URI (s3://…, gs://…) that holds runs (runs).")] = None
+    run_id: Annotated[Text, _flag(_WHERE, "Name of the run's folder (made from what is played).")] = None
+    pool: Annotated[Text, _flag(_WHERE, "ray (default), or local: one process, no Ray.")] = None
+    address: Annotated[Text, _flag(_WHERE, "Ray cluster to join (none: start one on this machine).")] = None
+    actors: Annotated[Text, _flag(_WHERE, "Rollout actors (one a CPU).", hyphen=True)] = None
+    cpus_per_actor: Annotated[Text, _flag(_WHERE, "CPUs an actor, fractions allowed (1).", hyphen=True)] = None
+    gpus_per_actor: Annotated[Text, _flag(_WHERE, "GPUs an actor, fractions allowed (0).", hyphen=True)] = None
+    episodes_per_unit: Annotated[Text, _flag(_WHERE, "Episodes a shard (by size and number).", hyphen=True)] = None
+    retry_failed: Annotated[Switch, _flag(_TROUBLE, "Play the failed episodes of this run again.")] = None
+    unit_timeout_s: Annotated[Text, _flag(_TROUBLE, "Seconds until a unit counts as hung.", hyphen=True)] = None
+    recycle_after: Annotated[
+        Text, _flag(_TROUBLE, "Episodes until an actor's process is replaced (1000).", hyphen=True)
+    ] = None
+    recycle_above_mb: Annotated[
+        Text, _flag(_TROUBLE, "MiB of memory above which it is replaced (2000).", hyphen=True)
+    ] = None
+
+    def given(self) -> dict[str, object]:
+        """The flags that were given, by the names of RunConfig."""
+        values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        return {name: value for name, value in values.items() if value is not None}

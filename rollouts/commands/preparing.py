@@ -1,0 +1,115 @@
+"""From a checked configuration to everything that a run needs to know before it touches its folder."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from dataclasses import dataclass
+from typing import Any
+
+from rollouts.config import RunConfig
+from rollouts.engine import ENGINE_VERSION, provenance, variable
+from rollouts.errors import RolloutsError, ScenarioError, UsageError
+from rollouts.identity import RunFacts, default_run_id, identity
+from rollouts.plan import PlanGroup
+from rollouts.policies.registry import make_policy
+from rollouts.provenance import package_versions
+from rollouts.records import PolicyDescription
+from rollouts.run_folder import RunFolder
+from rollouts.scenarios import Scenario
+from rollouts.scrub import describe_error
+from rollouts.settings import flag
+from rollouts.storage import Storage
+from rollouts.worker import WorkOrder
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A run as it is wanted. `groups` are what it plays, in order; `order` is what its workers are told."""
+
+    config: RunConfig
+    facts: RunFacts
+    identity: dict[str, Any]
+    groups: tuple[PlanGroup, ...]
+    order: WorkOrder
+    folder: RunFolder
+
+    @property
+    def run_id(self) -> str:
+        return self.order.run_id
+
+
+def prepare(config: RunConfig, storage: Storage, new: bool = False) -> Prepared:
+    """Look at scenarios and policies, and find the run's folder; `new` takes the next free name. Writes nothing."""
+    _check_variables(config)
+    facts = gather_facts(config)
+    of = identity(config, facts)
+    run_id = config.run_id or default_run_id(of)
+    if new:
+        run_id = _free_name(storage, run_id)
+    policies = {who.name: spec for spec, who in facts.descriptions.items()}
+    versions = {name: version for name, version in package_versions().items() if version is not None}
+    order = WorkOrder(config, run_id, policies, versions)
+    return Prepared(config, facts, of, _groups(config, facts), order, RunFolder(storage, run_id))
+
+
+def _check_variables(config: RunConfig) -> None:
+    for name in config.variables:
+        try:
+            variable(name)
+        except ScenarioError as error:
+            raise UsageError(f'{flag("variables")} "{name}": {error}') from error
+
+
+def gather_facts(config: RunConfig) -> RunFacts:
+    """What identity needs beside the configuration: hashes of the scenarios' files, and who the policies are."""
+    scenarios = config.resolved()
+    return RunFacts(
+        engine_version=ENGINE_VERSION,
+        provenance={s.name: _files(s) for s in scenarios},
+        descriptions={spec: _describe(spec, scenarios[0]) for spec in config.policies},
+    )
+
+
+def _files(scenario: Scenario) -> dict[str, Any]:
+    found = provenance(scenario)
+    files = {} if found is None else dataclasses.asdict(found)
+    files.pop("engine_version", None)
+    return files
+
+
+def _describe(spec: str, scenario: Scenario) -> PolicyDescription:
+    """Who `spec` is. One that cannot be made is run all the same: its workers say why, in the evidence too."""
+    try:
+        policy = make_policy(spec, scenario)
+        try:
+            return policy.describe()
+        finally:
+            close = getattr(policy, "close", None)
+            if callable(close):
+                close()
+    except RolloutsError:
+        raise
+    except Exception as error:  # noqa: BLE001  a user's class may raise anything
+        return PolicyDescription(spec, "model", note=f"could not be made: {describe_error(error)}")
+
+
+def _groups(config: RunConfig, facts: RunFacts) -> tuple[PlanGroup, ...]:
+    return tuple(
+        PlanGroup(
+            scenario=scenario.name,
+            rubric=rubric,
+            policy=facts.descriptions[spec].name,
+            seeds=config.seeds_of(scenario),
+            episodes_per_seed=config.episodes_per_seed,
+            step_cap=config.step_cap_of(scenario),
+            frames=config.frames,
+            costs_a_call=facts.descriptions[spec].provider is not None,
+        )
+        for scenario, rubric, spec in itertools.product(config.resolved(), config.rubrics, config.policies)
+    )
+
+
+def _free_name(storage: Storage, run_id: str) -> str:
+    names = (run_id, *(f"{run_id}-{number}" for number in range(2, 10_000)))
+    return next(name for name in names if not RunFolder(storage, name).started())

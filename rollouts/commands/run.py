@@ -1,0 +1,100 @@
+"""`rollouts run`: plays what is owed of a run, from nothing or from where it was stopped."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+from rich.console import Console
+
+from rollouts.commands.dry_run import show_plan
+from rollouts.commands.ending import (
+    Ending,
+    conclude,
+    current_manifest,
+    done,
+    how_to_go_on,
+    last_words,
+    say,
+    write_manifest,
+)
+from rollouts.commands.flags import RunFlags
+from rollouts.commands.playing import Standing, launch_of, look, play, start
+from rollouts.commands.pools import make_pool
+from rollouts.commands.preparing import Prepared, prepare
+from rollouts.config import load_config
+from rollouts.progress import Reporter, make_reporter
+from rollouts.signals import Signals
+from rollouts.storage import open_storage
+from rollouts.table import print_results
+
+_SWITCH = Parameter(negative=())
+
+
+def run(
+    config: Path | None = None,
+    /,
+    *,
+    flags: RunFlags | None = None,
+    new: Annotated[bool, _SWITCH] = False,
+    dry_run: Annotated[bool, _SWITCH] = False,
+    as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
+) -> int:
+    """Play what is owed of a run; the same command again goes on where it was.
+
+    Parameters
+    ----------
+    config
+        A TOML file of settings. Flags win over it, it wins over DOOM_ROLLOUTS_… variables.
+    new
+        Play a repeat under the next free run id instead of going on.
+    dry_run
+        Show the plan and its sizes, and write nothing.
+    as_json
+        JSON lines on stdout: launch first, done last.
+    """
+    settings = load_config((flags or RunFlags()).given(), config)
+    storage = open_storage(settings.out)
+    storage.check_writable()
+    prepared = prepare(settings, storage, new)
+    standing = look(prepared)
+    if dry_run:
+        return show_plan(prepared, standing, as_json)
+    reporter = make_reporter(as_json, sys.stdout, sys.stderr)
+    try:
+        ending = _play(prepared, standing, reporter) if standing.owed else _finished(prepared, standing, reporter)
+        reporter.done(done(prepared.folder, ending))
+    finally:
+        reporter.close()
+    if ending.manifest is not None and not as_json:
+        print_results(ending.manifest, Console())
+    for line in last_words(prepared.run_id, ending):
+        say(line)
+    return ending.exit_code
+
+
+def _finished(prepared: Prepared, standing: Standing, reporter: Reporter) -> Ending:
+    """Nothing is owed: say so, and see to the evidence if it was never written."""
+    reporter.launch(launch_of(prepared, standing, actors=0), standing.counts)
+    reporter.note(f"nothing is owed: {prepared.run_id} is finished")
+    manifest = current_manifest(prepared.folder)
+    if manifest is None:
+        lease = prepared.folder.acquire()
+        manifest = write_manifest(prepared.folder, "complete", None)
+        prepared.folder.finish(lease)
+    return Ending("complete", owed=0, manifest=manifest)
+
+
+def _play(prepared: Prepared, standing: Standing, reporter: Reporter) -> Ending:
+    with Signals(before_exit=lambda _: say(how_to_go_on(prepared.run_id))) as signals:
+        pool = make_pool(prepared, len(standing.owed), signals)
+        try:
+            ready = start(prepared, prepared.folder.acquire())
+            signals.install()
+            reporter.launch(launch_of(prepared, ready.standing, pool.slots), ready.standing.counts)
+            played = play(ready, pool, reporter, signals)
+        finally:
+            pool.close()
+        return conclude(ready, played)

@@ -1,0 +1,52 @@
+"""`rollouts scenarios`: what can be played, and how to name it."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+from rich.table import Table
+
+from rollouts.commands.console import wide_console
+from rollouts.scenarios import SCENARIOS, Scenario
+
+
+def scenarios(*, as_json: Annotated[bool, Parameter(name="--json", negative=())] = False) -> int:
+    """List the scenarios with their actions, seeds and reference results.
+
+    Parameters
+    ----------
+    as_json
+        One JSON line a scenario.
+    """
+    if as_json:
+        for scenario in SCENARIOS.values():
+            print(json.dumps(_told(scenario)))
+    else:
+        wide_console().print(_table())
+    return 0
+
+
+def _told(scenario: Scenario) -> dict[str, Any]:
+    baselines = scenario.baselines
+    return {
+        "scenario": scenario.name,
+        "metric": {"name": scenario.metric.name, "unit": scenario.metric.unit},
+        "actions": list(scenario.options),
+        "rubrics": list(scenario.instructions),
+        "seeds": list(scenario.seeds),
+        "tics": scenario.tics,
+        "step_cap": scenario.step_cap,
+        "baselines": None if baselines is None else {"random": baselines.random, "oracle": baselines.oracle},
+    }
+
+
+def _table() -> Table:
+    table = Table("scenario", "actions", "published seeds", "metric", "random", "oracle")
+    for scenario in SCENARIOS.values():
+        told, baselines = _told(scenario), scenario.baselines
+        seeds = f"{scenario.seeds[0]} … {scenario.seeds[-1]} ({len(scenario.seeds)})" if scenario.seeds else "-"
+        numbers = ("-", "-") if baselines is None else (f"{baselines.random:g}", f"{baselines.oracle:g}")
+        table.add_row(scenario.name, ", ".join(told["actions"]), seeds, scenario.metric.name, *numbers)
+    return table

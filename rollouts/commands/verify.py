@@ -1,0 +1,62 @@
+"""`rollouts verify`: does a run still hold what its evidence says?"""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from rollouts.commands.location import find_run
+from rollouts.committed_run import CommittedRun
+from rollouts.errors import UsageError
+from rollouts.replay import replay
+from rollouts.verify import differences
+
+
+def verify(
+    run: str,
+    /,
+    *,
+    replay_episodes: Annotated[int, Parameter(name="--replay", allow_leading_hyphen=True)] = 0,
+    as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
+) -> int:
+    """Recompute every number and every hash of a run from its shards, and check its keys.
+
+    Exits 1 with the list of what differs.
+
+    Parameters
+    ----------
+    run
+        The run's folder: a path, a URI, or its id alone under ./runs.
+    replay_episodes
+        Also play so many episodes again, here, and compare their trajectory hashes.
+    as_json
+        One JSON object with the list.
+    """
+    if replay_episodes < 0:
+        raise UsageError(f"--replay is {replay_episodes}: must be 0 or above")
+    committed = CommittedRun.open(find_run(run))
+    found = differences(committed)
+    if replay_episodes:
+        found += replay(committed, replay_episodes)
+    if as_json:
+        print(
+            json.dumps(
+                {"run_id": committed.folder.run_id, "location": committed.folder.describe(), "differences": found}
+            )
+        )
+    else:
+        _tell(committed, found, replay_episodes)
+    return 1 if found else 0
+
+
+def _tell(committed: CommittedRun, found: list[str], replayed: int) -> None:
+    for difference in found:
+        print(difference)
+    where = committed.folder.describe()
+    played = f", {replayed} episodes played again" if replayed else ""
+    if found:
+        print(f"{len(found)} {'difference' if len(found) == 1 else 'differences'} in {where}{played}")
+    else:
+        print(f"{where} is as its manifest says: {len(committed.committed):,} units checked{played}")

@@ -1,0 +1,226 @@
+"""What a run is to do: one frozen RunConfig, checked whole before anything is written."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from rollouts.errors import UsageError
+from rollouts.frames import FRAME_FORMATS, FrameFormat
+from rollouts.policies.registry import check_policy
+from rollouts.rubrics import RUBRICS
+from rollouts.scenarios import SCENARIOS, Scenario, find_scenario
+from rollouts.seeds import MAX_SEED, PUBLISHED, parse_seeds
+from rollouts.settings import Kind, convert, flag, layers, one_line, unknown
+
+PoolName = Literal["ray", "local"]
+POOLS: tuple[str, ...] = get_args(PoolName)
+_RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}", re.ASCII)
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """Everything that a run can be told. `load_config` makes checked ones; the constructor checks nothing.
+
+    `scenarios` holds registry names or `module:ATTRIBUTE`; `policies` holds `NAME` or `NAME:ARGUMENT`.
+    `seeds` is None for the published seeds of each scenario; `tics` and `step_cap` are None for each scenario's own.
+    `actors` is None for one a CPU (the local pool is this process alone, whatever it says); `episodes_per_unit` is
+    None for the plan's own rule. `out` is a folder or a URI.
+    An actor's process is replaced after `recycle_after` episodes or above `recycle_above_mb` MiB of memory.
+    """
+
+    scenarios: tuple[str, ...] = tuple(SCENARIOS)
+    rubrics: tuple[str, ...] = ("rule",)
+    policies: tuple[str, ...] = ("oracle",)
+    seeds: tuple[int, ...] | None = None
+    episodes_per_seed: int = 1
+    tics: int | None = None
+    step_cap: int | None = None
+    frames: FrameFormat = "png"
+    actors: int | None = None
+    pool: PoolName = "ray"
+    address: str | None = None
+    cpus_per_actor: float = 1.0
+    gpus_per_actor: float = 0.0
+    episodes_per_unit: int | None = None
+    seed: int = 0
+    out: str = "runs"
+    run_id: str | None = None
+    variables: tuple[str, ...] = ()
+    retry_failed: bool = False
+    recycle_after: int = 1_000
+    recycle_above_mb: int = 2_000
+    unit_timeout_s: float | None = None
+
+    def resolved(self) -> tuple[Scenario, ...]:
+        """The scenarios themselves, in the order given."""
+        return tuple(find_scenario(name) for name in self.scenarios)
+
+    def scenario(self, name: str) -> Scenario:
+        """The scenario of this run that calls itself `name` (what units and rows carry)."""
+        found = next((s for s in self.resolved() if s.name == name), None)
+        if found is None:
+            raise unknown("scenario", name, [s.name for s in self.resolved()])
+        return found
+
+    def seeds_of(self, scenario: Scenario) -> tuple[int, ...]:
+        return scenario.seeds if self.seeds is None else self.seeds
+
+    def tics_of(self, scenario: Scenario) -> int:
+        """Engine tics a decision."""
+        return scenario.tics if self.tics is None else self.tics
+
+    def step_cap_of(self, scenario: Scenario) -> int:
+        """Most decisions an episode."""
+        return scenario.step_cap if self.step_cap is None else self.step_cap
+
+    def as_dict(self) -> dict[str, Any]:
+        """For run.json and the manifest: plain JSON values."""
+        return {k: list(v) if isinstance(v, tuple) else v for k, v in dataclasses.asdict(self).items()}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> RunConfig:
+        """The inverse of `as_dict`. Keys of other versions are errors."""
+        strange = set(values) - set(KINDS)
+        if strange:
+            raise unknown("recorded setting", min(strange), tuple(KINDS))
+        fields: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
+        return cls(**fields)
+
+
+KINDS: dict[str, Kind] = {
+    "scenarios": "texts",
+    "rubrics": "texts",
+    "policies": "texts",
+    "seeds": "seeds",
+    "episodes_per_seed": "int",
+    "tics": "int",
+    "step_cap": "int",
+    "frames": "text",
+    "actors": "int",
+    "pool": "text",
+    "address": "text",
+    "cpus_per_actor": "float",
+    "gpus_per_actor": "float",
+    "episodes_per_unit": "int",
+    "seed": "int",
+    "out": "text",
+    "run_id": "text",
+    "variables": "texts",
+    "retry_failed": "bool",
+    "recycle_after": "int",
+    "recycle_above_mb": "int",
+    "unit_timeout_s": "float",
+}
+_AT_LEAST_1 = (
+    "episodes_per_seed",
+    "tics",
+    "step_cap",
+    "actors",
+    "episodes_per_unit",
+    "recycle_after",
+    "recycle_above_mb",
+)
+_BIGGEST = 2**31 - 1
+
+
+def load_config(
+    flags: Mapping[str, object] | None = None,
+    toml: Path | None = None,
+    env: Mapping[str, str] | None = None,
+) -> RunConfig:
+    """The checked configuration: flags (None = not given) over the TOML file over `env` (default: the process's own).
+
+    Any wrong value, unknown key or impossible combination is one UsageError that names the thing, the value and the
+    choices.
+    """
+    given = layers(flags or {}, toml, os.environ if env is None else env, tuple(KINDS))
+    values: dict[str, Any] = {name: convert(item, KINDS[name]) for name, item in given.items()}
+    source = {name: given[name].source if name in given else flag(name) for name in KINDS}
+    if "seeds" in given:
+        values["seeds"] = parse_seeds(given["seeds"].value, source["seeds"])
+    if "scenarios" in values:
+        values["scenarios"] = _expanded(values["scenarios"], "all", tuple(SCENARIOS))
+    if "rubrics" in values:
+        values["rubrics"] = _expanded(values["rubrics"], "both", RUBRICS)
+    config = RunConfig(**values)
+    _check_names(config, source)
+    _check_numbers(config, source)
+    _check_places(config, source)
+    return config
+
+
+def _expanded(names: tuple[str, ...], word: str, everything: tuple[str, ...]) -> tuple[str, ...]:
+    """`names`, with everything in the place of `word` (then a name beside it is no repetition)."""
+    if word not in names:
+        return names
+    return tuple(dict.fromkeys(n for name in names for n in (everything if name == word else (name,))))
+
+
+def _check_names(config: RunConfig, source: Mapping[str, str]) -> None:
+    for field in ("scenarios", "rubrics", "policies", "variables"):
+        names: tuple[str, ...] = getattr(config, field)
+        if not names and field != "variables":
+            raise UsageError(f"{source[field]} is empty: give at least one")
+        for name in names:
+            if names.count(name) > 1:
+                raise UsageError(f'{source[field]}: "{one_line(name)}" is given twice')
+    for rubric in config.rubrics:
+        if rubric not in RUBRICS:
+            raise unknown("rubric", rubric, (*RUBRICS, "both"))
+    for policy in config.policies:
+        check_policy(policy)
+    _check_choice(source["frames"], config.frames, FRAME_FORMATS)
+    _check_choice(source["pool"], config.pool, POOLS)
+    _check_scenarios(config)
+
+
+def _check_choice(source: str, value: str, choices: Collection[str]) -> None:
+    if value not in choices:
+        raise unknown(source, value, choices)
+
+
+def _check_scenarios(config: RunConfig) -> None:
+    names = [scenario.name for scenario in config.resolved()]
+    for scenario in config.resolved():
+        if names.count(scenario.name) > 1:
+            raise UsageError(f'two scenarios call themselves "{one_line(scenario.name)}": give each its own name')
+        if not config.seeds_of(scenario):
+            raise UsageError(f'scenario "{scenario.name}" has no published seeds: --seeds {PUBLISHED} cannot be used')
+        for rubric in config.rubrics:
+            if rubric not in scenario.instructions:
+                raise unknown(f'scenario "{scenario.name}": rubric', rubric, tuple(scenario.instructions))
+
+
+def _check_numbers(config: RunConfig, source: Mapping[str, str]) -> None:
+    for field in _AT_LEAST_1:
+        value: int | None = getattr(config, field)
+        if value is not None and not 1 <= value <= _BIGGEST:
+            raise UsageError(f"{source[field]} is {value}: must be a whole number from 1 to {_BIGGEST}")
+    if not 0 <= config.seed <= MAX_SEED:
+        raise UsageError(f"{source['seed']} is {config.seed}: must be from 0 to {MAX_SEED}")
+    if config.cpus_per_actor <= 0:
+        raise UsageError(f"{source['cpus_per_actor']} is {config.cpus_per_actor:g}: must be above 0, such as 1 or 0.5")
+    if config.gpus_per_actor < 0:
+        raise UsageError(f"{source['gpus_per_actor']} is {config.gpus_per_actor:g}: must be 0 or above, such as 0.25")
+    for field in ("cpus_per_actor", "gpus_per_actor"):
+        share: float = getattr(config, field)
+        if share > 1 and share != int(share):
+            raise UsageError(f"{source[field]} is {share:g}: above 1 it must be a whole number")
+    if config.unit_timeout_s is not None and config.unit_timeout_s <= 0:
+        raise UsageError(f"{source['unit_timeout_s']} is {config.unit_timeout_s:g}: must be above 0 seconds")
+
+
+def _check_places(config: RunConfig, source: Mapping[str, str]) -> None:
+    if not config.out:
+        raise UsageError(f"{source['out']} is empty: must be a folder or a URI such as s3://bucket/runs")
+    if config.run_id is not None and not _RUN_ID.fullmatch(config.run_id):
+        raise UsageError(
+            f'{source["run_id"]} is "{one_line(config.run_id)}": must be one name of letters, digits, ".", "_" and "-" '
+            "(no path), starting with a letter or digit"
+        )

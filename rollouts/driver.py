@@ -1,0 +1,228 @@
+"""Runs units on a pool and commits what comes back. Does not know where the work happens, nor what a unit holds.
+
+    outcome = drive(owed_units, pool, RunCommits(folder, lease), signals=signals, on_event=show)
+
+Nothing here blocks for long, so that a signal is seen at once; what is in memory does not grow with the episodes.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, assert_never
+
+from rollouts.commits import Commit, CommitQueue, Commits, Heart
+from rollouts.errors import LeaseError, StorageError
+from rollouts.patience import Limits
+from rollouts.pool import Event, Finished, Lost, Noted, Pool, Progressed, Started, StartFailed, TaskFailed
+from rollouts.records import Unit, UnitReport
+from rollouts.scheduler import Scheduler
+from rollouts.signals import Interrupted, Signals
+from rollouts.slots import Command, Kill, Send, Start
+
+LOOK_AROUND_S = 0.2
+LAST_COMMITS_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """A unit is part of the run now."""
+
+    unit: Unit
+    report: UnitReport
+
+
+@dataclass(frozen=True, slots=True)
+class Workers:
+    """So many workers are ready or busy now."""
+
+    live: int
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """Something that people should read: a worker lost, a try that failed."""
+
+    text: str
+
+
+RunEvent = Committed | Workers | Remark
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How it ended. `complete`: nothing is owed; `stopped`: the run cannot go on, `cause` says why and `error` is the
+    storage's or the lease's own where it was that; `interrupted`: by `signal`, with something still owed.
+
+    `committed` and `owed` count units; `failed_episodes` those among the committed, the first with its cause.
+    """
+
+    state: Literal["complete", "stopped", "interrupted"]
+    committed: int
+    owed: int
+    failed_episodes: int
+    first_failure: str | None = None
+    cause: str | None = None
+    error: StorageError | LeaseError | None = None
+    signal: int | None = None
+
+
+def _ignore(_event: RunEvent) -> None:
+    pass
+
+
+def drive(  # noqa: PLR0913  all but three are named and have defaults
+    units: Sequence[Unit],
+    pool: Pool,
+    commits: Commits,
+    *,
+    limits: Limits | None = None,
+    signals: Signals | None = None,
+    on_event: Callable[[RunEvent], None] = _ignore,
+    commit_threads: int = 4,
+    heartbeat_s: float = 5.0,
+) -> Outcome:
+    """Play and commit all `units` (those that are owed). Closes the pool, whatever happens.
+
+    On the first signal, units in flight are dropped and commits under way get a moment. `on_event` is called in the
+    caller's thread.
+    """
+    scheduler = Scheduler(units, pool.slots, commits.next_attempt, limits)
+    queue = CommitQueue(commits.promote, commit_threads, most=4 * (commit_threads + pool.slots))
+    course = _Course(units, pool, scheduler, queue, on_event)
+    with Heart(commits.heartbeat, heartbeat_s) as heart:
+        try:
+            while course.goes_on and not (signals and signals.received):
+                course.step()
+                course.error = course.error or heart.error
+        except Interrupted:
+            pass
+        finally:
+            pool.close()
+            course.finish(LAST_COMMITS_S if signals and signals.received else None)
+    return course.outcome(signals.received if signals else None)
+
+
+class _Course:
+    """One run's loop body, and what it has counted."""
+
+    def __init__(
+        self,
+        units: Sequence[Unit],
+        pool: Pool,
+        scheduler: Scheduler,
+        queue: CommitQueue,
+        on_event: Callable[[RunEvent], None],
+    ) -> None:
+        self._units = {unit.number: unit for unit in units}
+        self._pool = pool
+        self._scheduler = scheduler
+        self._queue = queue
+        self._on_event = on_event
+        self._live = 0
+        self._committed = 0
+        self._failed_episodes = 0
+        self._first_failure: str | None = None
+        self.error: StorageError | LeaseError | None = None
+
+    @property
+    def goes_on(self) -> bool:
+        played = self._scheduler.done and not len(self._queue)
+        return not played and self._scheduler.stopped is None and self.error is None
+
+    def step(self) -> None:
+        for command in self._scheduler.commands(time.monotonic()):
+            self._obey(command)
+        if not self._scheduler.done and not self._queue.full:
+            for event in self._pool.wait(min(self._scheduler.wait_s(time.monotonic()), LOOK_AROUND_S)):
+                self._take_in(event)
+            self._collect(0.0)
+        else:
+            self._collect(LOOK_AROUND_S)
+
+    def finish(self, patience_s: float | None) -> None:
+        """Commit what is whole, as far as that goes in the time; then no more."""
+        over = None if patience_s is None else time.monotonic() + patience_s
+        while len(self._queue) and self.error is None and (over is None or time.monotonic() < over):
+            self._collect(LOOK_AROUND_S)
+        self._queue.close()
+
+    def outcome(self, signal: int | None) -> Outcome:
+        owed = len(self._units) - self._committed
+        cause = str(self.error) if self.error else self._scheduler.stopped
+        state: Literal["complete", "stopped", "interrupted"] = "complete"
+        if cause is not None:
+            state = "stopped"
+        elif owed:
+            state = "interrupted"
+        return Outcome(
+            state=state,
+            committed=self._committed,
+            owed=owed,
+            failed_episodes=self._failed_episodes,
+            first_failure=self._first_failure,
+            cause=cause,
+            error=self.error,
+            signal=signal,
+        )
+
+    def _obey(self, command: Command) -> None:
+        match command:
+            case Start(slot):
+                self._pool.start(slot)
+            case Send(slot, task):
+                self._pool.send(slot, task)
+            case Kill(slot, why):
+                self._pool.kill(slot)
+                self._on_event(Remark(f"worker {slot} was ended: {why}"))
+            case _:
+                assert_never(command)
+
+    def _take_in(self, event: Event) -> None:
+        report = self._scheduler.feed(event, time.monotonic())
+        if report is not None:
+            self._queue.add(report)
+        if remark := _remark(event):
+            self._on_event(Remark(remark))
+        if self._live != self._scheduler.live:
+            self._live = self._scheduler.live
+            self._on_event(Workers(self._live))
+
+    def _collect(self, timeout_s: float) -> None:
+        for commit in self._queue.through(timeout_s):
+            if commit.error is not None:
+                self.error = self.error or commit.error
+            elif commit.refused is not None:
+                self._refuse(commit, commit.refused)
+            else:
+                self._count(commit.report)
+
+    def _refuse(self, commit: Commit, cause: str) -> None:
+        self._scheduler.refused(self._units[commit.report.unit], cause)
+        self._on_event(Remark(f"unit {commit.report.unit} is played again: {cause}"))
+
+    def _count(self, report: UnitReport) -> None:
+        unit = self._units[report.unit]
+        self._committed += 1
+        for key, failure in zip(unit.keys(), report.failures, strict=True):
+            if failure is not None:
+                self._failed_episodes += 1
+                self._first_failure = self._first_failure or f"{key.episode_id}: {failure[0]}: {failure[1]}"
+        self._on_event(Committed(unit, report))
+
+
+def _remark(event: Event) -> str | None:
+    match event:
+        case Lost(slot, cause, preempted):
+            return f"worker {slot} {'taken away' if preempted else 'lost'}: {cause}"
+        case StartFailed(slot, failure):
+            return f"worker {slot} could not start: {failure.cause}"
+        case TaskFailed(slot, failure):
+            return f"worker {slot} failed: {failure.cause}"
+        case Noted(text):
+            return text
+        case Started() | Progressed() | Finished():
+            return None
+        case _:
+            assert_never(event)

@@ -1,0 +1,193 @@
+"""Where an engine lives: a private folder with its settings and log, and a launcher that ties it to its parent.
+
+The engine writes `_vizdoom.ini` and `_vizdoom/` into its working folder, needs a writable HOME, and an orphan waits
+for ever. So it is started in a folder of its own, its output goes to a file there, and the kernel kills it with us.
+Knows nothing of scenarios and does not import the engine.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import functools
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import weakref
+from pathlib import Path
+
+from rollouts.errors import EngineLost
+
+PREFIX = "doom-rollouts-engine-"
+SHARED_MEMORY = Path("/dev/shm")
+SHARED_PREFIXES = ("ViZDoomSM", "ViZDoomMQ")
+MIN_AGE_S = 60.0
+_INITIAL_IPC, _INITIAL_PID = "ipc:[4026531839]", "pid:[4026531836]"
+
+_LAUNCHER = """\
+import ctypes, os, signal, sys
+home, parent, engine, *arguments = sys.argv[1:]
+if sys.platform == "linux":
+    ctypes.CDLL(None).prctl(1, 9)  # PR_SET_PDEATHSIG, SIGKILL; survives exec
+if os.getppid() != int(parent):
+    os._exit(1)
+signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the whole group; the parent decides
+os.chdir(home)
+with open("pid", "w") as file:
+    file.write(str(os.getpid()))
+log = os.open("engine.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+os.dup2(log, 1)
+os.dup2(log, 2)
+os.execve(engine, [engine, *arguments], {**os.environ, "HOME": home})
+"""
+
+
+class EngineHome:
+    """A private folder for one engine process. Errors: `EngineLost` when there is no place for it."""
+
+    def __init__(self, engine: Path) -> None:
+        self.path = _make_folder()
+        lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        self._discard = weakref.finalize(self, _discard, self.path, lock, os.getpid())
+        self.launcher = self.path / "engine.sh"
+        (self.path / "engine.py").write_text(_LAUNCHER)
+        self.launcher.write_text(self._script(engine))
+        self.launcher.chmod(0o700)
+        if not os.access(self.launcher, os.X_OK):
+            self.remove()
+            raise EngineLost(f"{self.path.parent} does not allow programs to run: set TMPDIR to a folder that does")
+
+    def _script(self, engine: Path) -> str:
+        command = [sys.executable, "-IS", self.path / "engine.py", self.path, os.getpid(), engine]
+        return f'#!/bin/sh\nexec {shlex.join(map(str, command))} "$@"\n'
+
+    @property
+    def config(self) -> Path:
+        """Where the engine keeps its own settings."""
+        return self.path / "_vizdoom.ini"
+
+    def pid(self) -> int | None:
+        """The engine's process id while it is a child of ours, else None."""
+        try:
+            pid = int((self.path / "pid").read_text())
+            parent = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+        except (OSError, ValueError, IndexError):
+            return None
+        return pid if parent == os.getpid() else None
+
+    def kill(self) -> None:
+        """SIGKILL to the engine if it lives: works on a stopped or hung one too."""
+        pid = self.pid()
+        if pid is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+    def last_words(self) -> str:
+        """The last line that the engine printed, for a message about its death."""
+        with contextlib.suppress(OSError):
+            lines = (self.path / "engine.log").read_text(errors="replace").split("\n")
+            return next((line.strip()[-200:] for line in reversed(lines) if line.strip()), "")
+        return ""
+
+    def remove(self) -> None:
+        """Delete the folder. May be called twice; also happens when this object or the process ends."""
+        self._discard()
+
+
+def _discard(path: Path, lock: int, owner: int) -> None:
+    if os.getpid() == owner:
+        shutil.rmtree(path, ignore_errors=True)
+        os.close(lock)
+
+
+def _make_folder() -> Path:
+    try:
+        return Path(tempfile.mkdtemp(prefix=PREFIX))
+    except OSError as error:
+        raise EngineLost(f"the engine needs a writable temporary folder: set TMPDIR to one ({error})") from error
+
+
+@functools.cache
+def check_program(program: Path) -> None:
+    """`EngineLost` with a clear line when the program or a library that it needs is missing.
+
+    The engine library does not survive a program that ends before it answers, so this is asked beforehand.
+    """
+    if not os.access(program, os.X_OK):
+        raise EngineLost(f"the engine's program {program} is missing or may not run: install vizdoom again")
+    if sys.platform != "linux":
+        return
+    environment = {**os.environ, "LD_TRACE_LOADED_OBJECTS": "1"}  # the loader lists the libraries and runs nothing
+    listed = subprocess.run([program], env=environment, capture_output=True, text=True, check=False).stdout
+    missing = [line.split()[0] for line in listed.splitlines() if line.endswith("not found")]
+    if missing:
+        raise EngineLost(f"the engine needs {', '.join(missing)}, which this system does not have: install it")
+
+
+def sweep_homes(min_age_s: float = MIN_AGE_S) -> list[Path]:
+    """Remove old engine folders whose owner is gone (its lock is free). Returns what was removed."""
+    removed = []
+    for home in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
+        with contextlib.suppress(OSError):
+            if _is_old(home, min_age_s) and _is_unlocked(home / "lock"):
+                shutil.rmtree(home)
+                removed.append(home)
+    return removed
+
+
+def sweep_shared_memory(min_age_s: float = MIN_AGE_S, folder: Path = SHARED_MEMORY) -> list[Path]:
+    """Remove shared memory that dead engines left: of our user, old, mapped by no live process.
+
+    Does nothing where live users of the memory may be out of sight (a container on its host's memory).
+    """
+    if not folder.is_dir() or _others_are_hidden():
+        return []
+    old = [path for path in folder.iterdir() if path.name.startswith(SHARED_PREFIXES) and _is_old(path, min_age_s)]
+    mapped = _mapped_names() if old else set()
+    removed = []
+    for path in old:
+        if path.name not in mapped:
+            with contextlib.suppress(OSError):
+                path.unlink()
+                removed.append(path)
+    return removed
+
+
+def _is_old(path: Path, min_age_s: float) -> bool:
+    status = path.stat()
+    return status.st_uid == os.getuid() and time.time() - status.st_mtime >= min_age_s
+
+
+def _is_unlocked(lock: Path) -> bool:
+    with lock.open("r") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+    return True
+
+
+def _others_are_hidden() -> bool:
+    try:
+        ipc, pid = os.readlink("/proc/self/ns/ipc"), os.readlink("/proc/self/ns/pid")
+    except OSError:
+        return True
+    return ipc == _INITIAL_IPC and pid != _INITIAL_PID
+
+
+def _mapped_names() -> set[str]:
+    """Names of the engine segments that any visible process maps."""
+    names = set()
+    for maps in Path("/proc").glob("[0-9]*/maps"):
+        with contextlib.suppress(OSError):
+            for line in maps.read_text(errors="replace").splitlines():
+                name = line.rpartition("/")[2].removesuffix(" (deleted)")
+                if name.startswith(SHARED_PREFIXES):
+                    names.add(name)
+    return names

@@ -1,0 +1,251 @@
+"""The loop: one policy plays one episode in one environment. Knows nothing of Doom, Ray or Parquet.
+
+For each decision: describe, ask the teacher, ask the policy, check the answer against the options, act, record.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from math import isfinite
+from typing import Protocol
+
+from rollouts.errors import BudgetSpent, RolloutsError, TryVoid
+from rollouts.hashing import FramesHash, TrajectoryHash
+from rollouts.metrics import percentile
+from rollouts.policies.base import HasReset, Policy
+from rollouts.records import Answer, Decision, EndReason, Episode, EpisodeKey, Snapshot, Transition
+from rollouts.scenarios import Environment, Scenario
+from rollouts.scrub import describe_error
+from rollouts.streams import stream
+
+MAX_POLICY_ERRORS_IN_A_ROW = 10
+NOT_AN_OPTION = "not_an_option"
+POLICY_ERROR = "policy_error"
+NO_ANSWER = Answer(None)
+
+
+class Recorder(Protocol):
+    """Takes the decisions of one episode, in order."""
+
+    def record(self, decision: Decision) -> None: ...
+
+
+class EpisodeFailed(RolloutsError):
+    """The episode cannot be played to its end. `stage` says whose fault, `cause` what happened (scrubbed)."""
+
+    def __init__(self, stage: str, cause: str) -> None:
+        super().__init__(f"{stage}: {cause}")
+        self.stage = stage
+        self.cause = cause
+
+
+@dataclass(frozen=True)
+class EpisodeRules:
+    """What holds for every episode of a scenario in a run: engine tics an action, most decisions, the run's seed."""
+
+    scenario: Scenario
+    tics: int
+    step_cap: int
+    run_seed: int
+
+
+def run_episode(
+    key: EpisodeKey, rules: EpisodeRules, environment: Environment, policy: Policy, recorder: Recorder
+) -> Episode:
+    """Play one episode; each decision goes to `recorder` as it is complete.
+
+    Raises EpisodeFailed (a record of its own), TryVoid (play it again) or BudgetSpent (it stays owed).
+    """
+    tally = _Tally()
+    with _blame("environment"):
+        snapshot = environment.reset(key.seed, key.index)
+    if isinstance(policy, HasReset):
+        with _blame("policy"):
+            policy.reset(key, stream(rules.run_seed, "policy", key.scenario, key.seed, key.index))
+    asker = _Asker(rules.scenario, policy, rules.scenario.instructions[key.rubric])
+    previous: str | None = None
+    last: Decision | None = None
+    while not environment.finished and tally.steps < rules.step_cap:
+        asked = asker.ask(tally.steps, snapshot, previous)
+        with _blame("environment"):
+            transition = environment.step(asked.effective_action, rules.tics)
+        last = _complete(asked, transition, capped=tally.steps + 1 >= rules.step_cap and not environment.finished)
+        recorder.record(last)
+        tally.add(last)
+        previous = last.effective_action
+        snapshot = transition.snapshot or snapshot
+    return _finish(key, rules, tally, snapshot, last)
+
+
+@contextmanager
+def _blame(stage: str) -> Iterator[None]:
+    """Turn whatever the scenario's or user's code raises into a failure of the episode; void tries pass."""
+    try:
+        yield
+    except (TryVoid, BudgetSpent, EpisodeFailed):
+        raise
+    except Exception as error:
+        raise EpisodeFailed(stage, describe_error(error)) from error
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A decision before its action was sent."""
+
+    tick: int
+    state: str
+    snapshot: Snapshot
+    teacher_action: str | None
+    answer: Answer
+    effective_action: str
+    schema_error: str | None
+    error: str | None
+    decided_at: datetime
+
+
+class _Asker:
+    """Shows the policy a state, checks its answer, and gives up after ten exceptions in a row."""
+
+    def __init__(self, scenario: Scenario, policy: Policy, instructions: str | None) -> None:
+        self._scenario = scenario
+        self._policy = policy
+        self._options = scenario.options
+        self._instructions = instructions
+        self._errors_in_a_row = 0
+
+    def ask(self, tick: int, snapshot: Snapshot, previous: str | None) -> _Asked:
+        try:
+            text = self._scenario.describe(snapshot, previous)
+            teacher_action = self._teach(snapshot)
+        except Exception as error:
+            raise EpisodeFailed("scenario", describe_error(error)) from error
+        answer, error_text = self._answer(snapshot, text)
+        schema_error = POLICY_ERROR if error_text else None
+        if schema_error is None and answer.choice not in self._options:
+            schema_error = NOT_AN_OPTION
+        action = self._options[0] if schema_error or answer.choice is None else answer.choice
+        return _Asked(tick, text, snapshot, teacher_action, answer, action, schema_error, error_text, datetime.now(UTC))
+
+    def _teach(self, snapshot: Snapshot) -> str | None:
+        if self._scenario.teacher is None:
+            return None
+        action = self._scenario.teacher(snapshot)
+        if action not in self._options:
+            raise ValueError(f"the teacher of {self._scenario.name!r} said {action!r}, not one of {self._options}")
+        return action
+
+    def _answer(self, snapshot: Snapshot, text: str) -> tuple[Answer, str | None]:
+        """The policy's answer, and the scrubbed text of its exception where it raised one (that is data)."""
+        try:
+            answer = _checked(self._policy.act(snapshot, text, self._options, self._instructions))
+        except (TryVoid, BudgetSpent):
+            raise
+        except Exception as error:  # noqa: BLE001  whatever a policy raises, the game goes on
+            return NO_ANSWER, self._count_error(describe_error(error))
+        self._errors_in_a_row = 0
+        return answer, None
+
+    def _count_error(self, text: str) -> str:
+        self._errors_in_a_row += 1
+        if self._errors_in_a_row >= MAX_POLICY_ERRORS_IN_A_ROW:
+            raise EpisodeFailed("policy", f"{MAX_POLICY_ERRORS_IN_A_ROW} errors in a row, the last: {text}")
+        return text
+
+
+def _checked(answer: object) -> Answer:
+    """The answer with plain types; TypeError or ValueError where it breaks the policy's contract."""
+    if not isinstance(answer, Answer):
+        raise TypeError(f"act returned {type(answer).__name__}, not an Answer")
+    choice = answer.choice
+    if choice is not None and not isinstance(choice, str):
+        answer = replace(answer, choice=str(choice))
+    if any(type(value) is not float for value in answer.probabilities.values()):
+        answer = replace(answer, probabilities={name: float(p) for name, p in answer.probabilities.items()})
+    return answer
+
+
+def _complete(asked: _Asked, transition: Transition, capped: bool) -> Decision:
+    return Decision(
+        tick=asked.tick,
+        state=asked.state,
+        snapshot=asked.snapshot,
+        teacher_action=asked.teacher_action,
+        answer=asked.answer,
+        effective_action=asked.effective_action,
+        acted_by="fallback" if asked.schema_error else asked.answer.acted_by,
+        transition=transition,
+        terminated=transition.terminated,
+        truncated=transition.truncated or capped,
+        decided_at=asked.decided_at,
+        schema_error=asked.schema_error,
+        error=asked.error,
+    )
+
+
+class _Tally:
+    """What is counted while an episode runs; its size does not depend on the frames."""
+
+    def __init__(self) -> None:
+        self.started_at = datetime.now(UTC)
+        self.steps = 0
+        self.reward = 0.0
+        self.latencies_ms: list[float] = []
+        self.out_of_schema: Counter[str] = Counter()
+        self.trajectory = TrajectoryHash()
+        self.frames = FramesHash()
+
+    def add(self, decision: Decision) -> None:
+        self.steps += 1
+        self.reward += decision.transition.reward
+        if decision.answer.latency_ms is not None:
+            self.latencies_ms.append(decision.answer.latency_ms)
+        if decision.schema_error is not None:
+            self.out_of_schema[decision.schema_error] += 1
+        self.trajectory.add(decision)
+        self.frames.add(decision.snapshot.frame)
+
+
+def _finish(key: EpisodeKey, rules: EpisodeRules, tally: _Tally, snapshot: Snapshot, last: Decision | None) -> Episode:
+    """Close the episode. `final_*` exist only where it was truncated and there was still something to see."""
+    scenario = rules.scenario
+    after = last.transition.snapshot if last is not None and last.truncated else None
+    with _blame("scenario"):
+        metric = _finite(float(scenario.metric.measure(snapshot, tally.steps, rules.tics)), scenario.metric.name)
+        final_state = scenario.describe(after, last.effective_action) if last is not None and after else None
+    return Episode(
+        key=key,
+        metric_name=scenario.metric.name,
+        metric=metric,
+        steps=tally.steps,
+        total_reward=tally.reward,
+        end_reason=_end_reason(last),
+        terminated=last is not None and last.terminated,
+        truncated=last is not None and last.truncated,
+        out_of_schema_by_cause=dict(tally.out_of_schema),
+        latency_ms_p50=percentile(tally.latencies_ms, 50),
+        latency_ms_p95=percentile(tally.latencies_ms, 95),
+        trajectory_hash=tally.trajectory.hexdigest(),
+        frames_hash=tally.frames.hexdigest(),
+        final_state=final_state,
+        final_frame=after.frame if after else None,
+        started_at=tally.started_at,
+        ended_at=datetime.now(UTC),
+    )
+
+
+def _finite(metric: float, name: str) -> float:
+    if not isfinite(metric):
+        raise ValueError(f"metric {name!r} is {metric}: must be a finite number")
+    return metric
+
+
+def _end_reason(last: Decision | None) -> EndReason | None:
+    """None where nothing was decided, or the environment gave no reason."""
+    if last is None:
+        return None
+    capped = last.truncated and not last.transition.truncated
+    return "step_cap" if capped else last.transition.end_reason

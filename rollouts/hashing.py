@@ -1,0 +1,66 @@
+"""Hashes by which two plays of an episode are compared (xxh3, 128 bits, hex).
+
+trajectory: for each decision the fields state, effective action, and health, ammo and kills before and after the
+action, each as `<bytes of its UTF-8 text>:<text>`; a variable that does not exist is the empty text.
+frames: for each frame its shape, its palette where it has one, and its pixels, row by row.
+"""
+
+from __future__ import annotations
+
+import xxhash
+
+from rollouts.records import Decision, Frame
+
+
+class TrajectoryHash:
+    """Texts, actions and variables of one episode; independent of frames, time and place."""
+
+    def __init__(self) -> None:
+        self._hash = xxhash.xxh3_128()
+
+    def add(self, decision: Decision) -> None:
+        before, after = decision.snapshot, decision.transition
+        self._hash.update(
+            b"".join(
+                _field(value)
+                for value in (
+                    decision.state,
+                    decision.effective_action,
+                    before.health,
+                    before.ammo,
+                    before.kills,
+                    after.health_after,
+                    after.ammo_after,
+                    after.kills_after,
+                )
+            )
+        )
+
+    def hexdigest(self) -> str:
+        return self._hash.hexdigest()
+
+
+def _field(value: str | int | None) -> bytes:
+    text = b"" if value is None else str(value).encode("utf-8", "surrogatepass")
+    return b"%d:%b" % (len(text), text)
+
+
+class FramesHash:
+    """Pixels of one episode's frames, whatever file format they are kept in."""
+
+    def __init__(self) -> None:
+        self._hash = xxhash.xxh3_128()
+        self._frames = 0
+
+    def add(self, frame: Frame | None) -> None:
+        if frame is None:
+            return
+        self._frames += 1
+        self._hash.update(str(frame.pixels.shape).encode())
+        if frame.palette is not None:
+            self._hash.update(frame.palette.data)
+        self._hash.update(frame.pixels.data)
+
+    def hexdigest(self) -> str | None:
+        """None when the episode has no frames."""
+        return self._hash.hexdigest() if self._frames else None

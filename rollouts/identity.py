@@ -1,0 +1,113 @@
+"""What makes a run the same run: the facts that its data depends on, their digest, and the default run id."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rollouts.config import RunConfig
+from rollouts.errors import UsageError
+from rollouts.naming import slug
+from rollouts.records import PolicyDescription
+from rollouts.scenarios import Scenario
+from rollouts.settings import one_line
+
+BENCHMARK = "doom"
+GROWING = ("seeds", "episodes_per_seed")
+_WHERE = ("base_url", "endpoint", "url")
+
+
+@dataclass(frozen=True)
+class RunFacts:
+    """What identity needs and configuration cannot know.
+
+    `provenance`: scenario name → hashes of its cfg and wad; `descriptions`: policy as configured → who that is.
+    """
+
+    engine_version: str
+    provenance: Mapping[str, Mapping[str, Any]]
+    descriptions: Mapping[str, PolicyDescription]
+
+
+def identity(config: RunConfig, facts: RunFacts) -> dict[str, Any]:
+    """The run's identity as plain JSON values. Where it runs, how fast and how it is graded are no part of it."""
+    return {
+        "benchmark": BENCHMARK,
+        "engine": {"name": "vizdoom", "version": facts.engine_version},
+        "scenarios": {s.name: _scenario(s, config, facts) for s in config.resolved()},
+        "seeds": {s.name: list(config.seeds_of(s)) for s in config.resolved()},
+        "rubrics": list(config.rubrics),
+        "policies": {name: _policy(facts.descriptions[name]) for name in config.policies},
+        "episodes_per_seed": config.episodes_per_seed,
+        "frames": config.frames,
+        "run_seed": config.seed,
+        "variables": list(config.variables),
+    }
+
+
+def _scenario(scenario: Scenario, config: RunConfig, facts: RunFacts) -> dict[str, Any]:
+    return {
+        "tics": config.tics_of(scenario),
+        "step_cap": config.step_cap_of(scenario),
+        "options": list(scenario.options),
+        "rubrics_sha256": {rubric: _sha256(scenario.instructions[rubric]) for rubric in config.rubrics},
+        **facts.provenance.get(scenario.name, {}),
+    }
+
+
+def _policy(who: PolicyDescription) -> dict[str, Any]:
+    return {
+        "name": who.name,
+        "model": who.model,
+        "provider": who.provider,
+        "checkpoint_hash": who.checkpoint_hash,
+        "settings": {k: v for k, v in who.settings.items() if k not in _WHERE},
+    }
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def digest(of: Mapping[str, Any]) -> str:
+    """sha256 of the identity's canonical JSON (sorted keys, no spaces), in hex."""
+    return _sha256(json.dumps(of, sort_keys=True, separators=(",", ":")))
+
+
+def default_run_id(of: Mapping[str, Any]) -> str:
+    """`<benchmark>-<scenarios>-<rubrics>-<policies>-<8 hex of the identity>`: the same command finds its own run."""
+    parts = (".".join(of["scenarios"]), ".".join(of["rubrics"]), ".".join(map(slug, of["policies"])))
+    return f"{slug('-'.join((of['benchmark'], *parts)))}-{digest(of)[:8]}"
+
+
+def check_identity(recorded: Mapping[str, Any], wanted: Mapping[str, Any], run_id: str) -> None:
+    """Raise UsageError naming every field that differs between the run on disk and the one asked for.
+
+    More seeds, or more episodes a seed, are growth: the plan is extended. Fewer are a difference.
+    """
+    there, here = dict(_leaves(recorded)), dict(_leaves(wanted))
+    fields = [f for f in sorted(there.keys() | here.keys()) if not _agrees(f, there.get(f), here.get(f))]
+    if fields:
+        shown = "; ".join(f"{f} is {_short(there.get(f))} there, {_short(here.get(f))} here" for f in fields)
+        raise UsageError(f'run "{run_id}" exists with another identity: {shown}. Give another --run-id, or --new')
+
+
+def _leaves(of: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in of.items():
+        if isinstance(value, Mapping) and value:
+            yield from _leaves(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
+
+
+def _agrees(field: str, there: Any, here: Any) -> bool:
+    if there is not None and here is not None and field.partition(".")[0] in GROWING:
+        return set(there) <= set(here) if isinstance(there, list) else bool(there <= here)
+    return bool(there == here)
+
+
+def _short(value: Any) -> str:
+    return "absent" if value is None else one_line(json.dumps(value), 60)

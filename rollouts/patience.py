@@ -1,0 +1,40 @@
+"""When patience ends: every number that decides about retries, pauses, deadlines and stops."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class DeathCaps:
+    """`together`: deaths of a whole unit before its episodes are tried alone; `alone`: deaths before one is blamed."""
+
+    together: int = 2
+    alone: int = 2
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Times are seconds; deaths and failures are counted in a row: anything that goes well resets them.
+
+    `slot_deaths` and `failed_starts` are for one slot, `same_cause` for failed episodes and tasks of the whole run.
+    `stall_s`: no decision for so long; `first_decision_s`: the same where a worker first has to set up its group;
+    `unit_s`: one task altogether. `starting`: workers in the making at once (or as many as are ready, if more).
+    A slot rests `rest_s` after a failure, doubled with each further one up to `longest_rest_s`.
+    """
+
+    unit_deaths: DeathCaps = field(default_factory=DeathCaps)
+    slot_deaths: int = 5
+    failed_starts: int = 3
+    same_cause: int = 3
+    start_s: float = 120.0
+    first_decision_s: float = 300.0
+    stall_s: float = 120.0
+    unit_s: float | None = None
+    starting: int = 4
+    rest_s: float = 0.25
+    longest_rest_s: float = 15.0
+
+    def rest_after_s(self, failures: int) -> float:
+        """Pause after so many failures in a row."""
+        return min(self.rest_s * 2.0 ** min(failures - 1, 30), self.longest_rest_s)

@@ -1,0 +1,47 @@
+"""The policies by name. To add one: a file beside this one, and a line in POLICIES."""
+
+from __future__ import annotations
+
+from rollouts.errors import UsageError
+from rollouts.importing import import_object
+from rollouts.policies.base import Policy, PolicyContext, PolicyFactory
+from rollouts.policies.oracle import OraclePolicy
+from rollouts.policies.text_only import TextBackend, TextOnlyPolicy
+from rollouts.policies.uniform import RandomPolicy
+from rollouts.scenarios import Scenario
+
+POLICIES: dict[str, PolicyFactory] = {
+    "oracle": OraclePolicy,
+    "random": RandomPolicy,
+}
+
+
+def check_policy(spec: str) -> None:
+    """Refuse a `--policy` that names neither a registered policy nor an importable `module:Class`."""
+    if spec.partition(":")[0] not in POLICIES:
+        _user_class(spec)
+
+
+def make_policy(spec: str, scenario: Scenario) -> Policy:
+    """Make the policy that `NAME`, `NAME:ARGUMENT` or `module:Class` names, for one scenario."""
+    name, _, argument = spec.partition(":")
+    if name in POLICIES:
+        return POLICIES[name](PolicyContext(scenario, argument or None))
+    return _widen(_user_class(spec)(), spec)
+
+
+def _user_class(spec: str) -> type:
+    choices = f"choose from {', '.join(POLICIES)}, or name your own class as module:Class"
+    found = import_object(spec, "policy", choices)
+    if not isinstance(found, type):
+        raise UsageError(f"policy {spec!r} is not a class; {choices}")
+    return found
+
+
+def _widen(made: object, spec: str) -> Policy:
+    """A full policy as it is, a text-only backend inside the adapter."""
+    if callable(getattr(made, "act", None)) and callable(getattr(made, "describe", None)):
+        return made  # type: ignore[return-value]
+    if isinstance(made, TextBackend):
+        return TextOnlyPolicy(made)
+    raise UsageError(f"policy {spec!r} has neither act(…) nor predict_choice(…) beside describe()")

@@ -1,0 +1,83 @@
+"""A watchdog inside the process that plays: for the pool that has no other process to do it."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType
+
+import psutil
+
+from rollouts.errors import TryVoid
+
+ENGINE_NAME = "vizdoom"
+_LAST_CHANCE_S = 2.0
+
+
+class Stalled(TryVoid):
+    """No decision was made for too long."""
+
+
+def kill_engines() -> int:
+    """SIGKILL the game engines that are children of this process; how many there were."""
+    killed = 0
+    for child in psutil.Process().children(recursive=True):
+        with suppress(psutil.Error):
+            if child.name() == ENGINE_NAME:
+                child.kill()
+                killed += 1
+    return killed
+
+
+@contextmanager
+def stall_watch(decisions: Callable[[], int], stall_s: float) -> Iterator[None]:
+    """Inside, when `decisions()` has not changed for `stall_s`: kill the engines (a call into one then fails as lost),
+    and if that changes nothing raise Stalled in the main thread. For the main thread only; it uses SIGALRM."""
+    over = threading.Event()
+
+    def raise_stalled(_number: int, _frame: FrameType | None) -> None:
+        if not over.is_set():
+            raise Stalled("no decision for too long: the environment or the policy hangs")
+
+    before = signal.signal(signal.SIGALRM, raise_stalled)
+    watch = _Watch(decisions, stall_s, over, threading.get_ident())
+    watcher = threading.Thread(target=watch.run, name="stall watch", daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        over.set()
+        watcher.join()
+        signal.signal(signal.SIGALRM, before)
+
+
+class _Watch:
+    """First the engines, `_LAST_CHANCE_S` later the main thread."""
+
+    def __init__(self, decisions: Callable[[], int], stall_s: float, over: threading.Event, main: int) -> None:
+        self._decisions = decisions
+        self._stall_s = stall_s
+        self._over = over
+        self._main = main
+        self._seen = -1
+        self._deadline = 0.0
+        self._engines_killed = False
+
+    def run(self) -> None:
+        while not self._over.wait(min(self._stall_s / 4, _LAST_CHANCE_S)):
+            decisions, now = self._decisions(), time.monotonic()
+            if decisions != self._seen:
+                self._seen, self._deadline, self._engines_killed = decisions, now + self._stall_s, False
+            elif now >= self._deadline:
+                self._intervene(now)
+
+    def _intervene(self, now: float) -> None:
+        if not self._engines_killed and kill_engines():
+            self._engines_killed = True
+            self._deadline = now + _LAST_CHANCE_S
+        else:
+            signal.pthread_kill(self._main, signal.SIGALRM)
+            self._deadline = now + self._stall_s

@@ -1,0 +1,108 @@
+"""The final table for people, made from a manifest's result blocks. Knows nothing of how they came about."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+WIDTH_WITHOUT_TERMINAL = 140
+SELF_CHECK = "* the rule's own agreement with itself: a self-check, not ranked"
+RATE_NOTE = "decisions/s: of one actor while it plays"
+_NONE = "-"
+_AFTER_METRIC = ("sd", "min", "max", "n", "agreement", "Brier", "ECE", "out of schema", "decisions/s")
+Group = Mapping[str, Any]
+
+
+def results_tables(manifest: Mapping[str, Any]) -> list[Table]:
+    """A table a scenario, a line a rubric and policy, in the plan's order (nothing is ranked)."""
+    lines = list(zip(manifest["results"], manifest["coverage"]["groups"], strict=True))
+    scenarios = dict.fromkeys(block["scenario"] for block, _ in lines)
+    return [
+        _scenario_table(manifest, scenario, [line for line in lines if line[0]["scenario"] == scenario])
+        for scenario in scenarios
+    ]
+
+
+def _scenario_table(manifest: Mapping[str, Any], scenario: str, lines: Iterable[tuple[Group, Group]]) -> Table:
+    metric = manifest["scenarios"][scenario]["metric"]
+    table = Table(title=Text(f"{scenario}: {metric['name']} ({metric['unit']})"), title_justify="left")
+    table.add_column("rubric")
+    table.add_column("policy", overflow="fold")
+    for heading in (f"{metric['name']} mean", *_AFTER_METRIC):
+        table.add_column(Text(heading), justify="right", no_wrap=True)
+    for block, coverage in lines:
+        table.add_row(*(Text(cell) for cell in result_cells(block, coverage, metric["name"])))
+    return table
+
+
+def result_cells(block: Group, coverage: Group, metric: str) -> tuple[str, ...]:
+    """One line of numbers: rubric, policy, mean, sd, min, max, n, agreement, Brier, ECE, out of schema, decisions/s."""
+    numbers = block[f"{metric}_aggregate"]
+    agreement = block.get("rubric_agreement", {})
+    mark = "*" if is_self_check(block) and agreement else ""
+    return (
+        block["rubric"],
+        block["policy"],
+        _number(numbers["mean"], 3),
+        *(_number(numbers[key]) for key in ("sd", "min", "max")),
+        _share(numbers["n_episodes"], coverage["planned"]),
+        _number(agreement.get("agreement"), 4) + mark,
+        _number(agreement.get("brier"), 4),
+        _number(agreement.get("ece"), 4),
+        f"{block['n_out_of_schema']:,} of {block['n_decisions']:,}",
+        _number(coverage["decisions_per_s_of_play"], 0),
+    )
+
+
+def is_self_check(block: Group) -> bool:
+    """Is this the teacher playing? Then its agreement only says that the bookkeeping works."""
+    return bool(block["policy"] == "oracle")
+
+
+def print_results(manifest: Mapping[str, Any], console: Console) -> None:
+    """The tables, what is missing and why, and where everything is."""
+    if not console.is_terminal:
+        console.width = max(console.width, WIDTH_WITHOUT_TERMINAL)
+    for table in results_tables(manifest):
+        console.print(table)
+    for line in (*notes(manifest), *coverage_lines(manifest)):
+        console.print(Text(line), soft_wrap=True)
+    console.print(Text(f"data:     {manifest['location']}"), soft_wrap=True)
+    console.print(Text(f"manifest: {manifest['location']}/manifest.json"), soft_wrap=True)
+
+
+def notes(manifest: Mapping[str, Any]) -> list[str]:
+    """What must stand under the numbers: the meaning of agreement first."""
+    agreements = [block["rubric_agreement"] for block in manifest["results"] if "rubric_agreement" in block]
+    lines = list(dict.fromkeys(str(agreement["note"]) for agreement in agreements))
+    if any(is_self_check(block) for block in manifest["results"]):
+        lines.append(SELF_CHECK)
+    unusable = sum(agreement["n"] - agreement["n_usable"] for agreement in agreements)
+    if unusable:
+        lines.append(f"Brier and ECE leave out {unusable:,} decisions without usable probabilities")
+    return [*lines, RATE_NOTE]
+
+
+def coverage_lines(manifest: Mapping[str, Any]) -> list[str]:
+    """Completed n of planned m, and a line a cause of failure."""
+    coverage = manifest["coverage"]
+    parts = [f"{coverage['completed']:,} of {coverage['planned']:,} episodes completed"]
+    parts += [f"{coverage[key]:,} {key}" for key in ("failed", "owed") if coverage[key]]
+    return [", ".join(parts), *(_failure_line(failure) for failure in manifest["failures"])]
+
+
+def _failure_line(failure: Mapping[str, Any]) -> str:
+    where = f"{failure['scenario']}/{failure['rubric']}/{failure['policy']}"
+    return f"failed: {failure['n']} in {where}, stage {failure['stage']}: {failure['cause']}"
+
+
+def _share(n: int, planned: int) -> str:
+    return f"{n:,}" if n == planned else f"{n:,} of {planned:,}"
+
+
+def _number(value: float | None, digits: int = 2) -> str:
+    return _NONE if value is None else f"{value:,.{digits}f}"

@@ -1,0 +1,200 @@
+"""Plays units and stages their shards: one environment and one policy at a time. Knows nothing of Ray.
+
+A worker keeps its environment and policy while units of one group follow each other, and makes new ones when the
+group changes. It writes only private files; what it stages counts once the driver has promoted it.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+
+from rollouts.config import RunConfig
+from rollouts.environment import make_environment
+from rollouts.episode import EpisodeFailed, EpisodeRules, run_episode
+from rollouts.errors import EngineLost
+from rollouts.frames import FrameFormat, encode
+from rollouts.policies.base import Policy
+from rollouts.policies.registry import make_policy
+from rollouts.records import Decision, Episode, EpisodeFailure, EpisodeKey, Unit, UnitReport
+from rollouts.run_folder import RunFolder
+from rollouts.scenarios import Capture, Environment
+from rollouts.scrub import describe_error
+from rollouts.shard_rows import Provenance
+from rollouts.shards import StepWriter, write_episodes
+
+TRIES_PER_EPISODE = 3
+_CAPTURES: Mapping[FrameFormat, Capture] = {"png": "indexed", "png-rgb": "rgb", "jpeg": "rgb", "none": None}
+Outcome = Episode | EpisodeFailure
+
+
+@dataclass(frozen=True)
+class WorkOrder:
+    """Everything a worker needs to know; small and picklable.
+
+    `policies` maps a policy's name, as units carry it, to what it was asked for as (`NAME:ARGUMENT`).
+    """
+
+    config: RunConfig
+    run_id: str
+    policies: Mapping[str, str]
+    versions: Mapping[str, str]
+
+
+class Worker:
+    """Plays one unit after the other. `actor` and `node` go into the episodes table.
+
+    `on_outcome` is told of each finished episode. `decisions` grows with each decision; another thread may read it.
+    """
+
+    def __init__(
+        self,
+        order: WorkOrder,
+        folder: RunFolder,
+        actor: str,
+        node: str,
+        on_outcome: Callable[[Outcome], None] | None = None,
+    ) -> None:
+        self._order = order
+        self._folder = folder
+        self._actor = actor
+        self._node = node
+        self._on_outcome = on_outcome
+        self._cast: _Cast | None = None
+        self.decisions = 0
+        self.episodes = 0
+
+    def play(self, unit: Unit, attempt: str, skip: Mapping[str, str]) -> UnitReport:
+        """Play a unit and stage its shards under `attempt`; episodes in `skip` (id → cause) fail unplayed.
+
+        Raises whatever keeps the whole unit from being played: the environment or policy cannot be made, the scratch
+        disk or the run folder fails, a budget is spent. Nothing of the attempt is then left on the scratch disk.
+        """
+        cast = self._cast_for(unit)
+        scratch = Path(tempfile.mkdtemp(prefix="doom-rollouts-"))
+        try:
+            return self._play_into(scratch, cast, unit, attempt, skip)
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
+
+    def close(self) -> None:
+        """Give the environment and the policy back."""
+        if self._cast is not None:
+            self._cast.close()
+            self._cast = None
+
+    def _cast_for(self, unit: Unit) -> _Cast:
+        group = (unit.scenario, unit.rubric, unit.policy)
+        if self._cast is None or self._cast.group != group:
+            self.close()
+            self._cast = _Cast.make(self._order, group)
+        return self._cast
+
+    def _play_into(self, scratch: Path, cast: _Cast, unit: Unit, attempt: str, skip: Mapping[str, str]) -> UnitReport:
+        rules, frames = cast.rules, self._order.config.frames
+        spool = StepWriter(scratch / "steps.spool", unit.part, self._order.run_id, rules.tics, rules.scenario.options)
+        keys = unit.keys()
+        recorder = _Recorder(spool, frames, self._count)
+        outcomes = [self._play_episode(cast, key, recorder, skip.get(key.episode_id)) for key in keys]
+        steps = spool.close()
+        place = Provenance(
+            unit, self._order.run_id, rules.tics, rules.step_cap, self._actor, self._node, self._order.versions
+        )
+        picture = None if frames == "none" else partial(encode, fmt=frames)
+        episodes = write_episodes(scratch / "episodes.spool", outcomes, steps, place, picture)
+        self._folder.stage(unit, attempt, scratch / "steps.spool" if steps else None, scratch / "episodes.spool")
+        return UnitReport(
+            unit=unit.number,
+            attempt=attempt,
+            steps=steps,
+            episodes=episodes,
+            n_decisions=sum(o.steps for o in outcomes if isinstance(o, Episode)),
+            n_out_of_schema=sum(o.n_out_of_schema for o in outcomes if isinstance(o, Episode)),
+            failures=tuple((o.stage, o.cause) if isinstance(o, EpisodeFailure) else None for o in outcomes),
+            engine_restarts=cast.new_restarts(),
+        )
+
+    def _count(self) -> None:
+        self.decisions += 1
+
+    def _play_episode(self, cast: _Cast, key: EpisodeKey, recorder: _Recorder, skipped: str | None) -> Outcome:
+        """The episode as it went, or its failure; the rows of a failed one never reach the shard."""
+        outcome = _skipped(key, skipped) if skipped is not None else _tried(cast, key, recorder)
+        self.episodes += 1
+        if self._on_outcome is not None:
+            self._on_outcome(outcome)
+        return outcome
+
+
+@dataclass
+class _Cast:
+    """The environment and policy of one (scenario, rubric, policy) group."""
+
+    group: tuple[str, str, str]
+    rules: EpisodeRules
+    environment: Environment
+    policy: Policy
+    reported_restarts: int = 0
+
+    @classmethod
+    def make(cls, order: WorkOrder, group: tuple[str, str, str]) -> _Cast:
+        config, scenario = order.config, order.config.scenario(group[0])
+        rules = EpisodeRules(scenario, config.tics_of(scenario), config.step_cap_of(scenario), config.seed)
+        policy = make_policy(order.policies[group[2]], scenario)
+        environment = make_environment(scenario, _CAPTURES[config.frames], rules.tics, config.variables)
+        return cls(group, rules, environment, policy)
+
+    def new_restarts(self) -> int:
+        """Engines that had to be started again since this was last asked."""
+        before, self.reported_restarts = self.reported_restarts, self.environment.restarts
+        return self.reported_restarts - before
+
+    def close(self) -> None:
+        self.environment.close()
+        close_policy = getattr(self.policy, "close", None)
+        if callable(close_policy):
+            close_policy()
+
+
+class _Recorder:
+    """Encodes frames on their way into the shard."""
+
+    def __init__(self, writer: StepWriter, frames: FrameFormat, count: Callable[[], None]) -> None:
+        self.writer = writer
+        self._frames = frames
+        self._count = count
+
+    def record(self, decision: Decision) -> None:
+        frame = decision.snapshot.frame
+        self.writer.append(decision, None if frame is None else encode(frame, self._frames))
+        self._count()
+
+
+def _tried(cast: _Cast, key: EpisodeKey, recorder: _Recorder) -> Outcome:
+    """Play; where the engine is lost, the same episode again in a fresh one, a few times."""
+    started_at = datetime.now(UTC)
+    for _ in range(TRIES_PER_EPISODE):
+        recorder.writer.begin(key)
+        try:
+            episode = run_episode(key, cast.rules, cast.environment, cast.policy, recorder)
+        except EpisodeFailed as failed:
+            recorder.writer.discard_episode()
+            return EpisodeFailure(key, failed.stage, failed.cause, started_at, datetime.now(UTC))
+        except EngineLost as error:
+            recorder.writer.discard_episode()
+            lost = describe_error(error)
+            continue
+        recorder.writer.commit_episode()
+        return episode
+    cause = f"engine lost {TRIES_PER_EPISODE} times, the last: {lost}"
+    return EpisodeFailure(key, "engine", cause, started_at, datetime.now(UTC))
+
+
+def _skipped(key: EpisodeKey, cause: str) -> EpisodeFailure:
+    now = datetime.now(UTC)
+    return EpisodeFailure(key, "worker", cause, now, now)

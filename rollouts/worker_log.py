@@ -1,0 +1,69 @@
+"""A worker's own log: one JSON-lines file, each line with the worker's name, episode and seed (where known).
+
+Nothing that somebody needs may exist only in the driver's output. On a local path lines are appended as they come; an
+object store cannot append, so there the file is written whole again now and then (a worker's life is bounded).
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from contextlib import suppress
+from datetime import UTC, datetime
+
+from rollouts.errors import StorageError
+from rollouts.naming import slug
+from rollouts.records import Episode, EpisodeFailure, Unit, UnitReport
+from rollouts.storage import LocalStorage, Storage
+
+REWRITE_EVERY_S = 10.0
+
+
+class WorkerLog:
+    """`logs/<worker>.jsonl` in the run's folder. What cannot be written is dropped: a log stops no run."""
+
+    def __init__(self, storage: Storage, run_id: str, worker: str, node: str) -> None:
+        self._storage = storage
+        self._path = f"{run_id}/logs/{slug(worker)}.jsonl"
+        self._who = {"worker": worker, "node": node}
+        self._lines: list[str] = []
+        self._written_at = 0.0
+
+    def episode(self, outcome: Episode | EpisodeFailure) -> None:
+        key = outcome.key
+        line: dict[str, object] = {"episode": key.episode_id, "seed": key.seed, "index": key.index}
+        if isinstance(outcome, Episode):
+            line |= {"status": "completed", outcome.metric_name: outcome.metric, "steps": outcome.steps}
+            line |= {"n_out_of_schema": outcome.n_out_of_schema, "end_reason": outcome.end_reason}
+        else:
+            line |= {"status": "failed", "stage": outcome.stage, "cause": outcome.cause}
+        self._add("episode", line)
+
+    def unit(self, report: UnitReport) -> None:
+        """Staged; whether it counts is the driver's to say. Lines reach the file here."""
+        line = {"unit": report.unit, "attempt": report.attempt, "decisions": report.n_decisions}
+        self._add("unit", line | {"engine_restarts": report.engine_restarts})
+        self.flush(time.monotonic() - self._written_at > REWRITE_EVERY_S)
+
+    def error(self, unit: Unit, attempt: str, cause: str) -> None:
+        """The unit's episodes and seeds, since one of them may be why."""
+        line = {"unit": unit.number, "attempt": attempt, "cause": cause}
+        episodes = [key.episode_id for key in unit.keys()]  # noqa: SIM118  no mapping
+        self._add("error", line | {"episodes": episodes, "seeds": sorted({e.seed for e in unit.episodes})})
+        self.flush()
+
+    def flush(self, rewrite: bool = True) -> None:
+        with suppress(StorageError, OSError):
+            if isinstance(self._storage, LocalStorage):
+                path = self._storage.local_path(self._path)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                with path.open("a", encoding="utf-8") as file:
+                    file.writelines(self._lines)
+                self._lines.clear()
+            elif rewrite:
+                self._storage.write_bytes(self._path, "".join(self._lines).encode())
+        self._written_at = time.monotonic() if rewrite else self._written_at
+
+    def _add(self, event: str, fields: dict[str, object]) -> None:
+        line = {"at": datetime.now(UTC).isoformat(timespec="milliseconds"), **self._who, "event": event, **fields}
+        self._lines.append(json.dumps(line, ensure_ascii=False) + "\n")

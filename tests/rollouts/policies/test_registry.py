@@ -1,0 +1,57 @@
+"""Policies by name, by `module:Class`, and the contract of every registered one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from rollouts.errors import UsageError
+from rollouts.policies.base import HasReset
+from rollouts.policies.registry import POLICIES, check_policy, make_policy
+from rollouts.policies.text_only import TextOnlyPolicy
+from rollouts.records import Answer, EpisodeKey, Snapshot
+from rollouts.scenarios import SCENARIOS
+from tests.doubles import COUNTING, counting_scenario
+
+
+@pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.parametrize("scenario", SCENARIOS.values(), ids=lambda s: s.name)
+def test_every_policy_answers_with_an_option_and_probabilities_that_sum_to_1(name: str, scenario) -> None:  # type: ignore[no-untyped-def]
+    policy = make_policy(name, scenario)
+    if isinstance(policy, HasReset):
+        policy.reset(EpisodeKey(scenario.name, "rule", name, 1, 0), np.random.default_rng(0))
+    answer = policy.act(Snapshot(0, health=100, ammo=26, kills=0), "text", scenario.options, None)
+    assert answer.choice in scenario.options
+    assert sum(answer.probabilities.values()) == pytest.approx(1)
+    assert policy.describe().name == name
+
+
+def test_a_users_text_only_class_is_widened() -> None:
+    policy = make_policy("tests.doubles:EchoBackend", COUNTING)
+    assert isinstance(policy, TextOnlyPolicy)
+    assert policy.act(Snapshot(0), "hello", ("a", "b"), None) == Answer("b", raw_reply="hello|None")
+    assert policy.describe().name == "org/echo:8b"
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("orcale", "unknown policy 'orcale'; choose from oracle, random"),
+        ("no_such_module:Policy", "cannot import 'no_such_module'"),
+        ("tests.doubles:Nobody", "has no 'Nobody'"),
+        ("tests.doubles:LENGTH", "is not a class"),
+    ],
+)
+def test_an_unknown_policy_is_one_line(spec: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        check_policy(spec)
+
+
+def test_a_class_without_the_contract_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"neither act\(…\) nor predict_choice"):
+        make_policy("tests.doubles:CountingEnvironment", COUNTING)
+
+
+def test_the_oracle_needs_a_teacher() -> None:
+    with pytest.raises(UsageError, match="scenario 'counting' has none"):
+        make_policy("oracle", counting_scenario(teacher=None))

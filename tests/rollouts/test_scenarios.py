@@ -1,0 +1,60 @@
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from rollouts.errors import ScenarioError, UsageError
+from rollouts.records import Snapshot
+from rollouts.scenarios import SCENARIOS, Action, find_scenario
+
+DEFEND, GATHER = SCENARIOS["defend_the_center"], SCENARIOS["health_gathering"]
+
+
+def test_the_published_protocols() -> None:
+    assert DEFEND.options == ("attack", "turn left", "turn right")
+    assert GATHER.options == ("move forward", "turn left", "turn right")
+    assert (DEFEND.seeds[0], DEFEND.seeds[-1], len(DEFEND.seeds)) == (42106076, 42106083, 8)
+    assert (GATHER.seeds[0], GATHER.seeds[-1], len(GATHER.seeds)) == (41006394, 41006401, 8)
+    assert {(s.tics, s.step_cap) for s in SCENARIOS.values()} == {(4, 300)}
+
+
+def test_metrics() -> None:
+    assert DEFEND.metric.name == "kills"
+    assert DEFEND.metric.measure(Snapshot(0, kills=11), 150, 4) == 11
+    assert GATHER.metric.name == "survival_s"
+    assert GATHER.metric.measure(Snapshot(0), 300, 4) == pytest.approx(34.2857, abs=1e-4)
+
+
+def test_an_unknown_name_is_a_usage_error_with_the_choices() -> None:
+    with pytest.raises(UsageError, match=r"'dooom'.*defend_the_center, health_gathering"):
+        find_scenario("dooom")
+
+
+def test_a_users_scenario_is_found_by_module_and_attribute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "my_scenarios.py").write_text(
+        "from dataclasses import replace\nfrom rollouts.scenarios import SCENARIOS\n"
+        "MINE = replace(SCENARIOS['defend_the_center'], name='mine')\nNOT_ONE = 3\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    assert find_scenario("my_scenarios:MINE").name == "mine"
+    with pytest.raises(UsageError, match="is a int, not"):
+        find_scenario("my_scenarios:NOT_ONE")
+    with pytest.raises(UsageError, match="GONE"):
+        find_scenario("my_scenarios:GONE")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"actions": ()}, "actions"),
+        ({"actions": (Action("go"), Action("go"))}, "actions"),
+        ({"engine": None}, "engine"),
+        ({"tics": 0}, "tics"),
+        ({"step_cap": 0}, "step cap"),
+    ],
+)
+def test_a_scenario_that_contradicts_itself_is_refused(change: dict[str, object], message: str) -> None:
+    with pytest.raises(ScenarioError, match=message):
+        replace(DEFEND, **change)  # type: ignore[arg-type]
