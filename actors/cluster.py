@@ -140,8 +140,11 @@ class Cluster:
 
 
 def _import_ray(own: bool) -> ModuleType:
-    """A Ray of our own listens on the network whatever we say, so it gets a token that nobody else knows."""
+    """A Ray of our own listens on the network whatever we say, so it gets a token that nobody else knows. Its workers
+    are all ours, so they need not be nice (by default any other process of the machine starves them)."""
     os.environ.setdefault("RAY_ENABLE_UV_RUN_RUNTIME_ENV", "0")
+    if own:
+        os.environ.setdefault("RAY_worker_niceness", "0")
     if own and "RAY_AUTH_MODE" not in os.environ:
         os.environ["RAY_AUTH_MODE"] = "token"
         os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)

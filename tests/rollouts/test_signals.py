@@ -34,7 +34,10 @@ def start(body: str, grace_s: float = 60.0) -> subprocess.Popen[str]:
 
 
 def end(process: subprocess.Popen[str]) -> tuple[int, str]:
-    out, _ = process.communicate(timeout=5)
+    try:
+        out, _ = process.communicate(timeout=5)
+    finally:
+        process.kill()
     return process.returncode, out
 
 
