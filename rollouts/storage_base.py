@@ -2,7 +2,7 @@
 
 Paths are relative to the storage's root, with `/`. Every public operation is one method, so that a test can kill at
 a named step. A write is whole or absent: locally by a temporary name and a rename, on an object store by its put.
-Transient faults are tried again with growing, jittered pauses (on top of the S3 client's own three tries);
+Transient faults are tried again with growing, jittered pauses (on top of the S3 client's own some six seconds);
 whatever is left is a `StorageError` of one line.
 """
 
