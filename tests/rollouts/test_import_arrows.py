@@ -11,19 +11,24 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("rollouts", "grading", "actors")
-LAYERS: tuple[frozenset[str], ...] = (
-    frozenset({"records", "errors", "naming", "importing", "streams", "hashing", "scrub", "settings", "seeds"}),
-    frozenset({"scenarios", "rubrics", "observation", "frames", "metrics", "calibration", "limits"}),
-    frozenset({"environment", "engine", "engine_home", "perception", "policies"}),
-    frozenset({"episode", "plan", "config", "identity", "storage", "run_folder", "shards"}),
-    frozenset({"evidence", "card", "table", "verify", "pool", "scheduler", "worker", "driver"}),
-    frozenset({"cli", "commands", "progress", "doctor", "bench"}),
+LAYERS: tuple[frozenset[str], ...] = tuple(
+    frozenset(names.split())
+    for names in (
+        "records errors naming importing streams hashing scrub settings seeds provenance",
+        "scenarios rubrics observation perception palette frames metrics calibration limits",
+        "engine engine_home screen view events environment policies",
+        "episode plan config identity storage storage_base storage_faults schemas shards shard_rows shard_reading "
+        "survey lease run_folder",
+        "results decision_columns committed_run run_record evidence card table verify replay patience trouble backlog "
+        "slots scheduler signals stall wear pool local_pool worker worker_log players commits driver",
+        "progress doctor commands cli",
+    )
 )
 ONLY_IN = {
     "ray": ("actors/",),
     "vizdoom": ("rollouts/environment.py", "rollouts/engine.py"),
     "openai": ("rollouts/chat.py",),
-    "pyarrow": ("rollouts/shards.py", "rollouts/storage.py", "rollouts/readers.py"),
+    "pyarrow": ("rollouts/schemas.py", "rollouts/shard", "rollouts/storage", "rollouts/readers.py"),
 }
 COMPOSITION = ("rollouts/cli.py", "rollouts/commands/")
 
