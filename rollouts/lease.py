@@ -16,6 +16,7 @@ import json
 import os
 import secrets
 import socket
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -59,7 +60,7 @@ class Holder:
 
 
 class Lease:
-    """A lease that is held. `beat` is to be called often: it writes every 5 s at most."""
+    """A lease that is held; threads may share it. `beat` is to be called often: it writes every 5 s at most."""
 
     def __init__(self, storage: Storage, folder: str, holder: Holder, clock: Callable[[], float] = time.time) -> None:
         self._storage = storage
@@ -68,6 +69,7 @@ class Lease:
         self._holder = holder
         self._clock = clock
         self._attempts = itertools.count()
+        self._writing = threading.Lock()
 
     @property
     def epoch(self) -> int:
@@ -97,12 +99,14 @@ class Lease:
 
     def beat(self) -> None:
         """Say that this driver lives. Errors: `LeaseError`, `StorageError`."""
-        if self._clock() - self._holder.heartbeat >= HEARTBEAT_S:
-            self._write(replace(self._holder, heartbeat=self._clock()))
+        with self._writing:
+            if not self._holder.released and self._clock() - self._holder.heartbeat >= HEARTBEAT_S:
+                self._write(replace(self._holder, heartbeat=self._clock()))
 
     def release(self) -> None:
         """Let the next driver in at once. The file stays: epochs only ever grow."""
-        self._write(replace(self._holder, heartbeat=self._clock(), released=True))
+        with self._writing:
+            self._write(replace(self._holder, heartbeat=self._clock(), released=True))
 
     def _write(self, holder: Holder) -> None:
         with self.held():

@@ -20,6 +20,7 @@ import json
 import re
 import secrets
 import tempfile
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,7 @@ from rollouts.survey import Survey, survey
 
 STAGING = ".staging"
 TORN = f"{STAGING}/torn"
+_PROMOTION_LOCKS = 64
 _PLAN_FILE = re.compile(r"(\d{7,})\.parquet")
 
 
@@ -43,6 +45,7 @@ class RunFolder:
     def __init__(self, storage: Storage, run_id: str) -> None:
         self.storage = storage
         self.run_id = run_id
+        self._promoting = tuple(threading.Lock() for _ in range(_PROMOTION_LOCKS))
 
     def path(self, *parts: str) -> str:
         """A path inside the run, as `storage` wants it."""
@@ -98,13 +101,13 @@ class RunFolder:
         self.storage.put_file(episodes, self._staged(unit.part, attempt, "episodes"))
 
     def promote(self, lease: Lease, report: UnitReport) -> bool:
-        """Commit a unit; False where it is committed already (then nothing changes).
+        """Commit a unit; False where it is committed already (then nothing changes). Threads may promote at once.
 
         Errors: `LeaseError` where the run is another driver's now; `TryVoid` where the attempt cannot count (files
         missing or cut off, or of another driver's time): play the unit again.
         """
         part = report.episodes.name.removesuffix(".parquet")
-        with lease.held():
+        with self._promoting[report.unit % _PROMOTION_LOCKS], lease.held():
             committed = self.storage.exists(self.path("episodes", report.episodes.name))
             if not committed:
                 self._check_attempt(lease, part, report)

@@ -22,6 +22,7 @@ from rollouts.storage_faults import cause
 
 __all__ = ["LocalStorage", "Storage", "StoredFile", "is_temporary", "open_storage"]
 
+LOCK_S = 10.0
 _TEMPORARY = re.compile(r"\..+\.tmp-[0-9a-f]{8}")
 
 
@@ -61,7 +62,7 @@ class LocalStorage(Storage):
         self._try("write", path, lambda: _make_folder(folder))
         handle = self._try("read", path, lambda: os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
         try:
-            _lock(handle, f"{self.describe(path)} is locked by another process that commits to it")
+            _lock(handle, f"{self.describe(path)} is locked by another process for more than {LOCK_S:.0f} s")
             yield
         finally:
             os.close(handle)
@@ -159,11 +160,15 @@ def _rename(source: Path, target: Path, overwrite: bool) -> None:
 
 
 def _lock(handle: int, refusal: str) -> None:
-    for _ in range(50):
+    """Wait for up to LOCK_S; the holder commits one unit and lets go."""
+    over, pause = time.monotonic() + LOCK_S, 0.001
+    while True:
         try:
             return fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            time.sleep(0.1)
+            if time.monotonic() > over:
+                raise StorageError(refusal) from None
         except OSError:
             return None
-    raise StorageError(refusal)
+        time.sleep(pause)
+        pause = min(2 * pause, 0.05)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from rollouts.plan import episode_ids, owed
 from rollouts.records import UnitReport
 from rollouts.run_folder import RunFolder
 from rollouts.schemas import EPISODES_EXEMPT, STEPS_EXEMPT
-from rollouts.storage import LocalStorage
+from rollouts.storage import LocalStorage, Storage
 from tests.shard_doubles import (
     PLAN,
     RUN_ID,
@@ -187,6 +188,31 @@ def test_a_zombies_attempt_changes_nothing(tmp_path: Path) -> None:
     after = files_below(tmp_path / RUN_ID)
     assert after == sorted([*START_FILES, "episodes/part-0000000.parquet", "steps/part-0000000.parquet"])
     assert all((tmp_path / RUN_ID / path).read_bytes() == before[path] for path in after if "part-" in path)
+
+
+class Lockless(LocalStorage):
+    """Locks no more than an object store does."""
+
+    exclusive = Storage.exclusive
+
+
+@pytest.mark.parametrize("kind", [LocalStorage, Lockless])
+def test_of_two_attempts_at_once_one_commits(tmp_path: Path, kind: type[LocalStorage]) -> None:
+    folder = RunFolder(kind(tmp_path), RUN_ID)
+    plan = tuple(unit(number, (20 + number,)) for number in range(20))
+    lease = start(folder, plan)
+    reports = [stage(folder, of, lease.next_attempt()) for of in plan for _ in range(2)]
+    with ThreadPoolExecutor(8) as threads:
+        beats = threads.map(lambda _: lease.beat(), range(50))
+        done = list(threads.map(lambda report: folder.promote(lease, report), reports))
+    assert list(beats) == [None] * 50
+    assert sum(done) == 20
+    found = folder.survey()
+    assert not found.damaged
+    assert sorted(found.committed) == list(range(20))
+    for commit in found.committed.values():
+        assert commit.steps is not None
+        assert folder.storage.sha256(folder.path("steps", commit.steps.name)) == commit.steps.sha256
 
 
 def test_an_attempt_of_another_drivers_time_is_void(tmp_path: Path) -> None:
