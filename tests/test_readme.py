@@ -16,7 +16,19 @@ ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text()
 SNIPPET = re.compile(r"<!-- readme-test: (\w+) -->\n```python\n(.*?)```", re.DOTALL)
 SNIPPETS = dict(SNIPPET.findall(README))
-LISTED = re.compile(r"^  (?P<file>[\w/]+\.py) ", re.MULTILINE)
+LAYOUT = README.partition("## Layout")[2].partition("```\n")[2].partition("```")[0]
+
+
+def listed() -> set[str]:
+    """The modules of the layout: indented under their package."""
+    found, package = set(), ""
+    for line in LAYOUT.splitlines():
+        name = line.split()[0]
+        if not line.startswith(" "):
+            package = name
+        elif name.endswith(".py"):
+            found.add(package + name)
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -64,8 +76,7 @@ def test_the_layout_lists_every_module_and_no_other() -> None:
     packages = ("rollouts", "grading", "actors", "benchmarks")
     modules = {str(path.relative_to(ROOT)) for package in packages for path in (ROOT / package).rglob("*.py")}
     there = {name for name in modules if not name.endswith("__init__.py")}
-    listed = set(LISTED.findall(README))
-    assert (there - listed, listed - there) == (set(), set())
+    assert (there - listed(), listed() - there) == (set(), set())
 
 
 def test_the_policy_of_the_readme_plays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
