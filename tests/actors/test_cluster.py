@@ -8,8 +8,10 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 pytestmark = pytest.mark.slow
@@ -46,6 +48,26 @@ def test_a_ray_of_our_own_has_a_token_and_leaves_nothing(ray_dir: str) -> None:
     done = run(OWN, ray_dir)
     assert done.stdout.splitlines() == ["[(3.0, 0.0)] False token", "True 0"], done.stderr
     assert done.returncode == 0
+
+
+KILLED = """
+import os, time, psutil
+from actors.cluster import Cluster, ClusterSettings
+cluster = Cluster(ClusterSettings(cpus=1, temp_dir=os.environ["RAY_DIR"]))
+print(*(process.pid for process in psutil.Process().children(recursive=True)), flush=True)
+os.kill(os.getpid(), 9)
+"""
+
+
+def test_a_ray_of_our_own_ends_with_a_killed_driver(ray_dir: str) -> None:
+    done = run(KILLED, ray_dir)
+    assert done.returncode == -9
+    pids = [int(pid) for pid in done.stdout.split()]
+    assert len(pids) >= 5
+    over = time.monotonic() + 5
+    while any(psutil.pid_exists(pid) for pid in pids) and time.monotonic() < over:
+        time.sleep(0.05)
+    assert [pid for pid in pids if psutil.pid_exists(pid)] == []
 
 
 TOO_MANY = """
