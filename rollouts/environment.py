@@ -73,6 +73,9 @@ class DoomEnvironment:
             self._finished = game.is_episode_finished()
             self._before = sight.counters
             return sight.snapshot or blind_snapshot(game, sight.counters)
+        except EngineLost:  # while it was looking for the episode
+            self.close()
+            raise
         except ENGINE_ERRORS as error:
             raise self._lose(engine, error) from error
 

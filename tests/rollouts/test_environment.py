@@ -269,6 +269,17 @@ def test_a_killed_engine_voids_the_try_and_the_next_reset_plays_the_same_episode
                 assert without_frames([a.snapshot]) == without_frames([b.snapshot])
 
 
+def test_an_engine_killed_between_two_episodes_voids_one_try() -> None:
+    with closing(DoomEnvironment(DEFEND, None)) as environment:
+        environment.reset(3, 0)
+        assert environment.engine_pid is not None
+        os.kill(environment.engine_pid, signal.SIGKILL)
+        with pytest.raises(EngineLost):
+            [environment.reset(3, index) for index in (1, 1)]
+        assert environment.reset(3, 1).health == 100
+        assert environment.restarts == 1
+
+
 def test_an_interrupt_from_the_terminal_leaves_the_engine_to_us(doom: Doom) -> None:
     environment = doom(DEFEND)
     environment.reset(4, 0)
