@@ -19,7 +19,7 @@ import psutil
 
 from actors.capacity import Node
 from actors.reaper import Reaper
-from rollouts.engine_home import sweep_shared_memory
+from rollouts.doom.engine_home import sweep_shared_memory
 from rollouts.errors import UsageError
 from rollouts.scrub import describe_error
 

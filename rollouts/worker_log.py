@@ -15,7 +15,7 @@ from pathlib import Path
 from rollouts.errors import StorageError
 from rollouts.naming import slug
 from rollouts.records import Episode, EpisodeFailure, Unit, UnitReport
-from rollouts.storage import LocalStorage, Storage
+from rollouts.store.storage import LocalStorage, Storage
 
 REWRITE_EVERY_S = 10.0
 LINES_A_FILE = 5_000

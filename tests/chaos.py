@@ -75,7 +75,7 @@ class Stage:
     starts: int = 0
 
     def open(self) -> None:
-        from ray.cluster_utils import Cluster  # noqa: PLC0415  Ray reads its environment when it is imported
+        from ray.cluster_utils import Cluster  # Ray reads its environment when it is imported
 
         self._cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
         self._node = self._cluster.add_node(num_cpus=NODE_CPUS)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rollouts.schemas import EPISODES_EXEMPT, STEPS_EXEMPT
+from rollouts.shards.schemas import EPISODES_EXEMPT, STEPS_EXEMPT
 
 
 def comparable(run: Path, table: str) -> pa.Table:

@@ -20,14 +20,16 @@ LAYOUT = README.partition("## Layout")[2].partition("```\n")[2].partition("```")
 
 
 def listed() -> set[str]:
-    """The modules of the layout: indented under their package."""
-    found, package = set(), ""
+    """The modules of the layout, each indented below its folder."""
+    found: set[str] = set()
+    folders: list[tuple[int, str]] = []
     for line in LAYOUT.splitlines():
-        name = line.split()[0]
-        if not line.startswith(" "):
-            package = name
+        name, depth = line.split()[0], len(line) - len(line.lstrip())
+        folders = [folder for folder in folders if folder[0] < depth]
+        if name.endswith("/"):
+            folders.append((depth, name))
         elif name.endswith(".py"):
-            found.add(package + name)
+            found.add("".join(folder for _, folder in folders) + name)
     return found
 
 

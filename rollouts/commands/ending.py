@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from rollouts.commands.playing import Played, Ready
-from rollouts.committed_run import CommittedRun
 from rollouts.errors import LeaseError, StorageError
-from rollouts.evidence import MANIFEST, read_manifest, write_evidence
-from rollouts.run_folder import RunFolder
+from rollouts.evidence.committed_run import CommittedRun
+from rollouts.evidence.manifest import MANIFEST, read_manifest, write_evidence
+from rollouts.run.run_folder import RunFolder
 from rollouts.settings import one_line
 
 State = Literal["complete", "stopped", "interrupted"]

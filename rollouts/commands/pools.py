@@ -6,12 +6,12 @@ from actors.capacity import Share
 from actors.cluster import ClusterSettings
 from actors.opening import Wish, open_ray_pool
 from rollouts.commands.preparing import Prepared
-from rollouts.local_pool import LocalPool
-from rollouts.patience import Limits
-from rollouts.players import MakeWorker
-from rollouts.pool import Pool
+from rollouts.pools.local_pool import LocalPool
+from rollouts.pools.patience import Limits
+from rollouts.pools.players import MakeWorker
+from rollouts.pools.pool import Pool
+from rollouts.pools.wear import Wear
 from rollouts.signals import Signals
-from rollouts.wear import Wear
 
 
 def make_pool(prepared: Prepared, signals: Signals) -> Pool:

@@ -8,18 +8,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from rollouts.config import RunConfig
-from rollouts.engine import ENGINE_VERSION, provenance, variable
+from rollouts.doom.engine import ENGINE_VERSION, provenance, variable
 from rollouts.errors import RolloutsError, ScenarioError, UsageError
 from rollouts.identity import RunFacts, default_run_id, identity
 from rollouts.plan import PlanGroup
 from rollouts.policies.registry import make_policy
 from rollouts.provenance import package_versions
 from rollouts.records import PolicyDescription
-from rollouts.run_folder import RunFolder
+from rollouts.run.run_folder import RunFolder
 from rollouts.scenarios import Scenario
 from rollouts.scrub import describe_error
 from rollouts.settings import flag
-from rollouts.storage import Storage
+from rollouts.store.storage import Storage
 from rollouts.worker import WorkOrder
 
 

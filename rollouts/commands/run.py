@@ -27,11 +27,11 @@ from rollouts.commands.pools import check_place, make_pool
 from rollouts.commands.preparing import Prepared, prepare
 from rollouts.config import load_config
 from rollouts.errors import RolloutsError
-from rollouts.lease import Lease
+from rollouts.evidence.table import print_results
 from rollouts.progress import Reporter, make_reporter
+from rollouts.run.lease import Lease
 from rollouts.signals import Signals
-from rollouts.storage import open_storage
-from rollouts.table import print_results
+from rollouts.store.storage import open_storage
 
 _SWITCH = Parameter(negative=())
 

@@ -11,13 +11,13 @@ from rollouts.commands.preparing import prepare
 from rollouts.commits import RunCommits
 from rollouts.config import load_config
 from rollouts.driver import Committed, Outcome, RunEvent, drive
-from rollouts.patience import Limits
 from rollouts.plan import make_plan
-from rollouts.players import MakeWorker
-from rollouts.pool import Pool
-from rollouts.run_folder import RunFolder
+from rollouts.pools.patience import Limits
+from rollouts.pools.players import MakeWorker
+from rollouts.pools.pool import Pool
+from rollouts.run.run_folder import RunFolder
 from rollouts.signals import Signals
-from rollouts.storage import open_storage
+from rollouts.store.storage import open_storage
 
 OpenPool = Callable[[MakeWorker], Pool]
 

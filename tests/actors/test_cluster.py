@@ -152,7 +152,7 @@ from actors.ray_pool import RayPool
 
 LOST_NODE = f"""{NODES}
 from rollouts.driver import Committed, Remark, drive
-from rollouts.patience import Limits
+from rollouts.pools.patience import Limits
 count, remarks = 0, []
 def tell(event):
     global count
@@ -178,8 +178,8 @@ BLIND = f"""{NODES}
 from pathlib import Path
 from actors.node_check import check_nodes_see
 from rollouts.errors import UsageError
-from rollouts.run_folder import RunFolder
-from rollouts.storage import open_storage
+from rollouts.run.run_folder import RunFolder
+from rollouts.store.storage import open_storage
 class Elsewhere(RunFolder):
     def write_marker(self):
         return RunFolder(open_storage(os.environ["RAY_DIR"] + "/elsewhere"), self.run_id).write_marker()

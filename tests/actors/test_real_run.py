@@ -17,11 +17,11 @@ import pytest
 from actors.capacity import Share
 from actors.cluster import Cluster, ClusterSettings
 from rollouts.driver import Remark, RunEvent
-from rollouts.local_pool import LocalPool
-from rollouts.patience import Limits
-from rollouts.players import MakeWorker
-from rollouts.pool import Pool
-from rollouts.run_folder import RunFolder
+from rollouts.pools.local_pool import LocalPool
+from rollouts.pools.patience import Limits
+from rollouts.pools.players import MakeWorker
+from rollouts.pools.pool import Pool
+from rollouts.run.run_folder import RunFolder
 from tests.actors.real_run import play
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default")]

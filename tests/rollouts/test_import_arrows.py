@@ -14,21 +14,22 @@ PACKAGES = ("rollouts", "grading", "actors")
 LAYERS: tuple[frozenset[str], ...] = tuple(
     frozenset(names.split())
     for names in (
-        "records errors naming importing streams hashing scrub settings seeds provenance",
-        "scenarios rubrics observation perception palette frames metrics calibration limits",
-        "engine engine_home screen view events environment policies",
-        "episode plan config identity storage storage_base storage_faults schemas shards shard_rows shard_reading "
-        "survey lease run_folder",
-        "results decision_columns committed_run run_record evidence card table verify replay patience trouble backlog "
-        "slots scheduler signals stall wear pool local_pool worker worker_log players commits driver",
+        "records errors naming importing streams hashing scrub settings seeds signals provenance",
+        "scenarios rubrics observation frames metrics calibration",
+        "doom policies store",
+        "episode plan config identity shards",
+        "run",
+        "worker worker_log",
+        "pools",
+        "evidence commits driver",
         "progress doctor commands cli",
     )
 )
 ONLY_IN = {
     "ray": ("actors/",),
-    "vizdoom": ("rollouts/environment.py", "rollouts/engine.py"),
+    "vizdoom": ("rollouts/doom/",),
     "openai": ("rollouts/chat.py",),
-    "pyarrow": ("rollouts/schemas.py", "rollouts/shard", "rollouts/storage", "rollouts/readers.py"),
+    "pyarrow": ("rollouts/shards/", "rollouts/store/", "rollouts/readers.py"),
 }
 COMPOSITION = ("rollouts/cli.py", "rollouts/commands/")
 

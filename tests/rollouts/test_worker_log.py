@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from rollouts.pool import Task
+from rollouts.pools.pool import Task
 from rollouts.records import EpisodeFailure, EpisodeKey
-from rollouts.storage import LocalStorage, Storage, open_storage
+from rollouts.store.storage import LocalStorage, Storage, open_storage
 from rollouts.worker_log import WorkerLog
 from tests.pool_doubles import make_units, report_of
 
