@@ -18,7 +18,8 @@ from typing import Any
 import psutil
 
 from actors.capacity import Node
-from rollouts.engine_home import sweep_shared_memory
+from actors.reaper import Reaper
+from rollouts.doom.engine_home import sweep_shared_memory
 from rollouts.errors import UsageError
 from rollouts.scrub import describe_error
 
@@ -48,6 +49,7 @@ class Cluster:
         self._old_processes = set(psutil.Process().children())
         self._ray = _import_ray(own=self.is_own)
         self._open = True
+        self._reaper: Reaper | None = None
         if self.is_own:
             self._start()
         else:
@@ -73,6 +75,8 @@ class Cluster:
         if not self._open:
             return
         self._open = False
+        if self._reaper is not None:
+            self._reaper.close()
         started = self._processes() if self.is_own else []
         impatience = threading.Timer(GRACE_S, _kill, (started,))
         impatience.daemon = True
@@ -104,6 +108,7 @@ class Cluster:
             )
         except Exception as error:
             raise UsageError(f"Ray cannot be started here: {describe_error(error)}") from error
+        self._reaper = Reaper(process for process in self._processes() if not _is_worker(process))
 
     def _join(self) -> None:
         """In a thread, since with a wrong token `ray.init` never comes back."""
@@ -140,8 +145,11 @@ class Cluster:
 
 
 def _import_ray(own: bool) -> ModuleType:
-    """A Ray of our own listens on the network whatever we say, so it gets a token that nobody else knows."""
+    """A Ray of our own listens on the network whatever we say, so it gets a token that nobody else knows. Its workers
+    are all ours, so they need not be nice (by default any other process of the machine starves them)."""
     os.environ.setdefault("RAY_ENABLE_UV_RUN_RUNTIME_ENV", "0")
+    if own:
+        os.environ.setdefault("RAY_worker_niceness", "0")
     if own and "RAY_AUTH_MODE" not in os.environ:
         os.environ["RAY_AUTH_MODE"] = "token"
         os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
@@ -167,6 +175,14 @@ def _check_listens(address: str) -> None:
         socket.create_connection((host, int(port)), timeout=5.0).close()
     except OSError as error:
         raise UsageError(f"no Ray listens at {address}: {error.strerror or error}") from error
+
+
+def _is_worker(process: psutil.Process) -> bool:
+    """Workers come and go, and go with their raylet anyway; servers and agents stay."""
+    try:
+        return "default_worker.py" in " ".join(process.cmdline()) or process.name().startswith("ray::IDLE")
+    except psutil.Error:
+        return True
 
 
 def _kill(processes: list[psutil.Process]) -> None:

@@ -8,8 +8,8 @@ import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from rollouts.errors import UsageError
-from rollouts.run_folder import RunFolder
-from rollouts.storage import open_storage
+from rollouts.run.run_folder import RunFolder
+from rollouts.store.storage import open_storage
 
 PATIENCE_S = 30.0
 

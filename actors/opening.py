@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 from actors.capacity import Share, choose_actors
 from actors.cluster import Cluster, ClusterSettings
-from rollouts.players import MakePlayer
-from rollouts.pool import Pool
+from rollouts.pools.players import MakePlayer
+from rollouts.pools.pool import Pool
 
 ONE_CPU = Share(cpus=1.0, gpus=0.0)
 

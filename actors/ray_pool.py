@@ -19,8 +19,8 @@ from ray import exceptions
 
 from actors.capacity import Share
 from actors.rollout_actor import WATCH, Played, Ready, RemoteRolloutActor
-from rollouts.players import MakePlayer
-from rollouts.pool import Event, Failure, Finished, Lost, Progressed, Started, StartFailed, Task, TaskFailed
+from rollouts.pools.players import MakePlayer
+from rollouts.pools.pool import Event, Failure, Finished, Lost, Progressed, Started, StartFailed, Task, TaskFailed
 from rollouts.scrub import describe_error, scrub
 
 CLOSE_S = 1.0

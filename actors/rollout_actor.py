@@ -13,11 +13,11 @@ from typing import Any
 
 import ray
 
-from rollouts.engine_home import sweep_homes, sweep_shared_memory
-from rollouts.players import MakePlayer
-from rollouts.pool import CountsDecisions, Failure, Player, Task
+from rollouts.doom.engine_home import sweep_homes, sweep_shared_memory
+from rollouts.pools.players import MakePlayer
+from rollouts.pools.pool import CountsDecisions, Failure, Player, Task
+from rollouts.pools.wear import Wear
 from rollouts.records import UnitReport
-from rollouts.wear import Wear
 
 
 @dataclass(frozen=True, slots=True)

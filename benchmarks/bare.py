@@ -10,8 +10,8 @@ from multiprocessing.connection import Connection
 from multiprocessing.synchronize import Barrier
 
 from benchmarks.spans import Span
-from rollouts.engine import Engine
-from rollouts.environment import make_environment
+from rollouts.doom.engine import Engine
+from rollouts.doom.environment import make_environment
 from rollouts.episode import EpisodeRules, run_episode
 from rollouts.errors import EngineLost
 from rollouts.policies.registry import make_policy

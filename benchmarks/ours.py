@@ -13,10 +13,10 @@ from rollouts.commands.preparing import Prepared, prepare
 from rollouts.config import RunConfig
 from rollouts.errors import RunStopped
 from rollouts.frames import FrameFormat
-from rollouts.pool import Event, Finished, Pool, Started, Task
+from rollouts.pools.pool import Event, Finished, Pool, Started, Task
 from rollouts.progress import Reporter
 from rollouts.signals import Signals
-from rollouts.storage import open_storage
+from rollouts.store.storage import open_storage
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import vizdoom as vzd
 from PIL import Image
 
 from benchmarks.spans import Span
-from rollouts.perception import ITEMS, MONSTERS
+from rollouts.doom.perception import ITEMS, MONSTERS
 from rollouts.records import DepthBands, Snapshot, Thing
 from rollouts.scenarios import Scenario
 

@@ -20,7 +20,6 @@ INTERRUPTED = 128 + 2
 BROKEN_PIPE = 128 + 13
 
 
-
 def _version() -> str:
     try:
         return metadata.version("doom-rollouts")
@@ -37,16 +36,21 @@ app = App(
     print_error=False,
     suppress_keyboard_interrupt=False,
 )
-app.command("rollouts.commands.run:run", name="run")
-app.command("rollouts.commands.verify:verify", name="verify")
-app.command("rollouts.commands.bench:bench", name="bench")
-app.command("rollouts.commands.doctor:doctor", name="doctor")
-app.command("rollouts.commands.scenarios:scenarios", name="scenarios")
+for _name, _help in {
+    "run": "Play what is owed of a run; the same command again goes on where it was.",
+    "verify": "Recompute every number and hash of a run from its shards.",
+    "bench": "Measure our speed beside the bare engine's and the old method's.",
+    "doctor": "Is this machine fit for a run?",
+    "scenarios": "List what can be played.",
+}.items():
+    app.command(f"rollouts.commands.{_name}:{_name}", name=_name, help=_help)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code. What a user can do wrong ends in one line on stderr."""
     tokens = list(sys.argv[1:] if arguments is None else arguments)
+    if (here := os.getcwd()) not in sys.path:
+        sys.path.append(here)  # a user's own module:Class lies in the current folder
     try:
         return int(app(tokens) or 0)
     except CycloptsError as error:

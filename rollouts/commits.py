@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from rollouts.errors import LeaseError, StorageError, TryVoid
-from rollouts.lease import Lease
 from rollouts.records import UnitReport
-from rollouts.run_folder import RunFolder
+from rollouts.run.lease import Lease
+from rollouts.run.run_folder import RunFolder
 
 
 class Commits(Protocol):

@@ -11,11 +11,11 @@ from importlib import metadata
 from pathlib import Path
 from typing import Literal
 
-from rollouts.environment import make_environment
+from rollouts.doom.environment import make_environment
 from rollouts.errors import RolloutsError
 from rollouts.scenarios import Scenario
 from rollouts.scrub import describe_error
-from rollouts.storage import open_storage
+from rollouts.store.storage import open_storage
 
 State = Literal["ok", "warn", "broken"]
 REFERENCE_ENGINES = ("1.3.0", "1.3.1")

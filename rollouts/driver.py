@@ -14,12 +14,12 @@ from typing import Literal, assert_never
 
 from rollouts.commits import Commit, CommitQueue, Commits, Heart
 from rollouts.errors import LeaseError, StorageError
-from rollouts.patience import Limits
-from rollouts.pool import Event, Finished, Lost, Noted, Pool, Progressed, Started, StartFailed, TaskFailed
+from rollouts.pools.patience import Limits
+from rollouts.pools.pool import Event, Finished, Lost, Noted, Pool, Progressed, Started, StartFailed, TaskFailed
+from rollouts.pools.scheduler import Scheduler
+from rollouts.pools.slots import Command, Kill, Send, Start
 from rollouts.records import Unit, UnitReport
-from rollouts.scheduler import Scheduler
 from rollouts.signals import Interrupted, Signals
-from rollouts.slots import Command, Kill, Send, Start
 
 LOOK_AROUND_S = 0.2
 LAST_COMMITS_S = 1.0

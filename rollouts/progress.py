@@ -119,6 +119,8 @@ def summary(counts: Counts, course: Course) -> str:
 
 def opening(launch: Launch) -> str:
     """The first line for a person: what starts, or goes on, and where."""
+    if not launch.episodes_owed:
+        return f"nothing is owed: {launch.run_id} has its {launch.episodes:,} episodes, in {launch.location}"
     verb = "resuming" if launch.resumed else "starting"
     return (
         f"{verb} {launch.run_id}: {launch.episodes_owed:,} of {launch.episodes:,} episodes owed, "

@@ -2,7 +2,7 @@
 
 A scenario is data plus a few small functions. The loop that plays it knows nothing about Doom:
 
-    environment = make_environment(scenario, capture)          # rollouts/environment.py
+    environment = make_environment(scenario, capture)          # rollouts/doom/environment.py
     snapshot = environment.reset(seed, index)
     while not environment.finished:
         text = scenario.describe(snapshot, previous)

@@ -18,6 +18,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 
+import psutil
+
 STOPPING = (signal.SIGINT, signal.SIGTERM)
 GRACE_S = 4.0
 
@@ -100,7 +102,11 @@ class Signals:
             self._exit(number)
 
     def _exit(self, number: int) -> None:
+        """Engines and a Ray of our own go too: some of them would take their time to notice."""
         with suppress(Exception):
             if self._before_exit is not None:
                 self._before_exit(number)
+        for child in psutil.Process().children(recursive=True):
+            with suppress(psutil.Error):
+                child.kill()
         os._exit(128 + number)

@@ -15,18 +15,18 @@ from functools import partial
 from pathlib import Path
 
 from rollouts.config import RunConfig
-from rollouts.environment import make_environment
+from rollouts.doom.environment import make_environment
 from rollouts.episode import EpisodeFailed, EpisodeRules, run_episode
 from rollouts.errors import EngineLost
 from rollouts.frames import FrameFormat, encode
 from rollouts.policies.base import Policy
 from rollouts.policies.registry import make_policy
 from rollouts.records import Decision, Episode, EpisodeFailure, EpisodeKey, Unit, UnitReport
-from rollouts.run_folder import RunFolder
+from rollouts.run.run_folder import RunFolder
 from rollouts.scenarios import Capture, Environment
 from rollouts.scrub import describe_error
-from rollouts.shard_rows import Provenance
-from rollouts.shards import StepWriter, write_episodes
+from rollouts.shards.rows import Provenance
+from rollouts.shards.writing import StepWriter, write_episodes
 
 TRIES_PER_EPISODE = 3
 _CAPTURES: Mapping[FrameFormat, Capture] = {"png": "indexed", "png-rgb": "rgb", "jpeg": "rgb", "none": None}

@@ -1,7 +1,7 @@
 """A worker's own log: one JSON-lines file, each line with the worker's name, episode and seed (where known).
 
 Nothing that somebody needs may exist only in the driver's output. On a local path lines are appended as they come; an
-object store cannot append, so there the file is written whole again now and then (a worker's life is bounded).
+object store cannot append, so there the file is written whole again now and then, and followed by another when long.
 """
 
 from __future__ import annotations
@@ -10,13 +10,15 @@ import json
 import time
 from contextlib import suppress
 from datetime import UTC, datetime
+from pathlib import Path
 
 from rollouts.errors import StorageError
 from rollouts.naming import slug
 from rollouts.records import Episode, EpisodeFailure, Unit, UnitReport
-from rollouts.storage import LocalStorage, Storage
+from rollouts.store.storage import LocalStorage, Storage
 
 REWRITE_EVERY_S = 10.0
+LINES_A_FILE = 5_000
 
 
 class WorkerLog:
@@ -24,7 +26,8 @@ class WorkerLog:
 
     def __init__(self, storage: Storage, run_id: str, worker: str, node: str) -> None:
         self._storage = storage
-        self._path = f"{run_id}/logs/{slug(worker)}.jsonl"
+        self._name = f"{run_id}/logs/{slug(worker)}"
+        self._files = 0
         self._who = {"worker": worker, "node": node}
         self._lines: list[str] = []
         self._written_at = 0.0
@@ -55,14 +58,23 @@ class WorkerLog:
     def flush(self, rewrite: bool = True) -> None:
         with suppress(StorageError, OSError):
             if isinstance(self._storage, LocalStorage):
-                path = self._storage.local_path(self._path)
-                path.parent.mkdir(parents=True, exist_ok=True)
-                with path.open("a", encoding="utf-8") as file:
-                    file.writelines(self._lines)
-                self._lines.clear()
+                self._append(self._storage.local_path(f"{self._name}.jsonl"))
             elif rewrite:
-                self._storage.write_bytes(self._path, "".join(self._lines).encode())
-        self._written_at = time.monotonic() if rewrite else self._written_at
+                self._rewrite()
+
+    def _append(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("a", encoding="utf-8") as file:
+            file.writelines(self._lines)
+        self._lines.clear()
+
+    def _rewrite(self) -> None:
+        number = f"-{self._files}" if self._files else ""
+        self._storage.write_bytes(f"{self._name}{number}.jsonl", "".join(self._lines).encode())
+        self._written_at = time.monotonic()
+        if len(self._lines) >= LINES_A_FILE:
+            self._files += 1
+            self._lines.clear()
 
     def _add(self, event: str, fields: dict[str, object]) -> None:
         line = {"at": datetime.now(UTC).isoformat(timespec="milliseconds"), **self._who, "event": event, **fields}

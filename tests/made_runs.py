@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from rollouts.committed_run import CommittedRun
 from rollouts.config import RunConfig
+from rollouts.evidence.committed_run import CommittedRun
 from rollouts.identity import RunFacts
 from rollouts.plan import PlanGroup, extend_plan, make_plan
 from rollouts.records import (
@@ -28,11 +28,11 @@ from rollouts.records import (
     Unit,
     UnitReport,
 )
-from rollouts.run_folder import RunFolder
-from rollouts.run_record import make_run_record
-from rollouts.shard_rows import Provenance
-from rollouts.shards import StepWriter, write_episodes
-from rollouts.storage import open_storage
+from rollouts.run.run_folder import RunFolder
+from rollouts.run.run_record import make_run_record
+from rollouts.shards.rows import Provenance
+from rollouts.shards.writing import StepWriter, write_episodes
+from rollouts.store.storage import open_storage
 from tests.doubles import COUNTING
 
 RUN_ID = "made"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 
-from rollouts.pool import Event, Finished, Lost, Noted, Started, StartFailed, Task
+from rollouts.pools.pool import Event, Finished, Lost, Noted, Started, StartFailed, Task
+from rollouts.pools.trouble import episode_ids
 from rollouts.records import PlannedEpisode, ShardFile, Unit, UnitReport
-from rollouts.trouble import episode_ids
 
 
 def make_units(count: int, episodes: int = 1, groups: int = 1) -> list[Unit]:

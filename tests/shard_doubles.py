@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from rollouts.errors import LeaseError
-from rollouts.lease import Lease
 from rollouts.plan import owed
 from rollouts.records import (
     Answer,
@@ -27,10 +26,11 @@ from rollouts.records import (
     Unit,
     UnitReport,
 )
-from rollouts.run_folder import RunFolder
-from rollouts.shard_rows import Provenance
-from rollouts.shards import StepWriter, write_episodes
-from rollouts.storage import LocalStorage, Storage, StoredFile
+from rollouts.run.lease import Lease
+from rollouts.run.run_folder import RunFolder
+from rollouts.shards.rows import Provenance
+from rollouts.shards.writing import StepWriter, write_episodes
+from rollouts.store.storage import LocalStorage, Storage, StoredFile
 
 OPTIONS = ("attack", "turn left", "turn right")
 NOON = datetime(2026, 1, 2, 12, 0, 0, 250, tzinfo=UTC)

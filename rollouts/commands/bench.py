@@ -44,7 +44,7 @@ def bench(
             raise UsageError(f"{name} is {value}: must be {least} or above")
     settings = Settings(len(os.sched_getaffinity(0)), rounds, episodes)
     with Signals() as signals:
-        means = Means(lambda prepared: make_pool(prepared, sys.maxsize, signals), signals, _Quiet())
+        means = Means(lambda prepared: make_pool(prepared, signals), signals, _Quiet())
         told = report([_progress(cell) for cell in contest(settings, means)], settings.cores)
     told["episodes_per_unit"] = settings.episodes_per_unit
     if as_json:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rich.console import Console
 
-from rollouts.table import WIDTH_WITHOUT_TERMINAL
+from rollouts.evidence.table import WIDTH_WITHOUT_TERMINAL
 
 
 def wide_console() -> Console:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import time
 from collections.abc import Iterator
 from functools import partial
 from typing import Annotated
@@ -13,6 +14,7 @@ from cyclopts import Parameter
 from rich.console import Console
 from rich.text import Text
 
+from actors.cluster import Cluster, ClusterSettings
 from rollouts.config import load_config
 from rollouts.doctor import (
     Check,
@@ -65,9 +67,15 @@ def _checks(out: str | None, address: str | None) -> Iterator[Check]:
 
 
 def _check_ray(address: str | None) -> str:
-    from actors.doctor import check_ray  # noqa: PLC0415  Ray takes a second to import
-
-    return check_ray(address)
+    started_s = time.monotonic()
+    cluster = Cluster(ClusterSettings(address))
+    try:
+        nodes = cluster.nodes()
+    finally:
+        cluster.close()
+    cpus, gpus = sum(node.cpus for node in nodes), sum(node.gpus for node in nodes)
+    verb = "started here" if cluster.is_own else "joined"
+    return f"{verb} in {time.monotonic() - started_s:.1f} s: nodes {len(nodes)}, CPUs {cpus:g}, GPUs {gpus:g}"
 
 
 def _tell(finding: Finding, console: Console) -> None:

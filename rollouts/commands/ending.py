@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from rollouts.commands.playing import Played, Ready
-from rollouts.committed_run import CommittedRun
 from rollouts.errors import LeaseError, StorageError
-from rollouts.evidence import MANIFEST, read_manifest, write_evidence
-from rollouts.run_folder import RunFolder
+from rollouts.evidence.committed_run import CommittedRun
+from rollouts.evidence.manifest import MANIFEST, read_manifest, write_evidence
+from rollouts.run.run_folder import RunFolder
 from rollouts.settings import one_line
 
 State = Literal["complete", "stopped", "interrupted"]
@@ -88,10 +88,10 @@ def done(folder: RunFolder, ending: Ending) -> dict[str, Any]:
     }
 
 
-def last_words(run_id: str, ending: Ending) -> list[str]:
-    """What has to stand at the very end, where something is not as it should be."""
+def last_words(ending: Ending, again: str) -> list[str]:
+    """What has to stand at the very end, where something is not as it should be; `again` is how to go on."""
     if ending.signal is not None:
-        return [how_to_go_on(run_id, ending.owed)]
+        return [f"interrupted with {ending.owed:,} episodes owed; to go on, {again}"]
     lines = []
     if ending.failed and ending.manifest is not None:
         first = ending.manifest["failures"][0]
@@ -99,11 +99,6 @@ def last_words(run_id: str, ending: Ending) -> list[str]:
     if ending.cause:
         lines.append(f"stopped with {ending.owed:,} episodes owed: {ending.cause}")
     return lines
-
-
-def how_to_go_on(run_id: str, owed: int | None = None) -> str:
-    left = "" if owed is None else f" with {owed:,} episodes owed"
-    return f"interrupted{left}; to go on, give the same command again (it finds run {run_id})"
 
 
 def say(text: str) -> None:

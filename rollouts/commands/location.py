@@ -6,8 +6,8 @@ from pathlib import Path
 
 from rollouts.config import RunConfig
 from rollouts.errors import UsageError
-from rollouts.run_folder import RunFolder
-from rollouts.storage import open_storage
+from rollouts.run.run_folder import RunFolder
+from rollouts.store.storage import open_storage
 
 
 def find_run(named: str) -> RunFolder:

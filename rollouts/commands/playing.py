@@ -9,16 +9,16 @@ from rollouts.commands.preparing import Prepared
 from rollouts.commits import RunCommits
 from rollouts.driver import Committed, Outcome, Remark, RunEvent, drive
 from rollouts.identity import check_identity
-from rollouts.lease import Lease
-from rollouts.patience import Limits
 from rollouts.plan import extend_plan, make_plan, owed
-from rollouts.pool import Pool
+from rollouts.pools.patience import Limits
+from rollouts.pools.pool import Pool
 from rollouts.progress import Counts, Launch, Reporter
 from rollouts.records import Unit
-from rollouts.run_folder import RunFolder
-from rollouts.run_record import make_run_record
+from rollouts.run.lease import Lease
+from rollouts.run.run_folder import RunFolder
+from rollouts.run.run_record import make_run_record
+from rollouts.run.survey import Survey
 from rollouts.signals import Signals
-from rollouts.survey import Survey
 
 
 @dataclass(frozen=True)

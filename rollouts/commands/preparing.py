@@ -8,24 +8,25 @@ from dataclasses import dataclass
 from typing import Any
 
 from rollouts.config import RunConfig
-from rollouts.engine import ENGINE_VERSION, provenance, variable
+from rollouts.doom.engine import ENGINE_VERSION, provenance, variable
 from rollouts.errors import RolloutsError, ScenarioError, UsageError
 from rollouts.identity import RunFacts, default_run_id, identity
 from rollouts.plan import PlanGroup
 from rollouts.policies.registry import make_policy
 from rollouts.provenance import package_versions
 from rollouts.records import PolicyDescription
-from rollouts.run_folder import RunFolder
+from rollouts.run.run_folder import RunFolder
 from rollouts.scenarios import Scenario
 from rollouts.scrub import describe_error
 from rollouts.settings import flag
-from rollouts.storage import Storage
+from rollouts.store.storage import Storage
 from rollouts.worker import WorkOrder
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """A run as it is wanted. `groups` are what it plays, in order; `order` is what its workers are told."""
+    """A run as it is wanted. `groups` are what it plays, in order; `order` is what its workers are told; `again` is how
+    a person goes on with it."""
 
     config: RunConfig
     facts: RunFacts
@@ -33,6 +34,7 @@ class Prepared:
     groups: tuple[PlanGroup, ...]
     order: WorkOrder
     folder: RunFolder
+    again: str
 
     @property
     def run_id(self) -> str:
@@ -44,13 +46,14 @@ def prepare(config: RunConfig, storage: Storage, new: bool = False) -> Prepared:
     _check_variables(config)
     facts = gather_facts(config)
     of = identity(config, facts)
-    run_id = config.run_id or default_run_id(of)
+    run_id, again = config.run_id or default_run_id(of), "give the same command again"
     if new:
         run_id = _free_name(storage, run_id)
+        again = f"give the same command with --run-id {run_id} in place of --new"
     policies = {who.name: spec for spec, who in facts.descriptions.items()}
     versions = {name: version for name, version in package_versions().items() if version is not None}
     order = WorkOrder(config, run_id, policies, versions)
-    return Prepared(config, facts, of, _groups(config, facts), order, RunFolder(storage, run_id))
+    return Prepared(config, facts, of, _groups(config, facts), order, RunFolder(storage, run_id), again)
 
 
 def _check_variables(config: RunConfig) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -15,20 +17,21 @@ from rollouts.commands.ending import (
     conclude,
     current_manifest,
     done,
-    how_to_go_on,
     last_words,
     say,
     write_manifest,
 )
 from rollouts.commands.flags import RunFlags
 from rollouts.commands.playing import Standing, launch_of, look, play, start
-from rollouts.commands.pools import make_pool
+from rollouts.commands.pools import check_place, make_pool
 from rollouts.commands.preparing import Prepared, prepare
 from rollouts.config import load_config
+from rollouts.errors import RolloutsError
+from rollouts.evidence.table import print_results
 from rollouts.progress import Reporter, make_reporter
+from rollouts.run.lease import Lease
 from rollouts.signals import Signals
-from rollouts.storage import open_storage
-from rollouts.table import print_results
+from rollouts.store.storage import open_storage
 
 _SWITCH = Parameter(negative=())
 
@@ -64,21 +67,20 @@ def run(
         return show_plan(prepared, standing, as_json)
     reporter = make_reporter(as_json, sys.stdout, sys.stderr)
     try:
-        ending = _play(prepared, standing, reporter) if standing.owed else _finished(prepared, standing, reporter)
+        ending = _play(prepared, reporter) if standing.owed else _finished(prepared, standing, reporter)
         reporter.done(done(prepared.folder, ending))
     finally:
         reporter.close()
     if ending.manifest is not None and not as_json:
         print_results(ending.manifest, Console())
-    for line in last_words(prepared.run_id, ending):
+    for line in last_words(ending, prepared.again):
         say(line)
     return ending.exit_code
 
 
 def _finished(prepared: Prepared, standing: Standing, reporter: Reporter) -> Ending:
-    """Nothing is owed: say so, and see to the evidence if it was never written."""
+    """Nothing is owed: say so, start nothing, and see to the evidence if it was never written."""
     reporter.launch(launch_of(prepared, standing, actors=0), standing.counts)
-    reporter.note(f"nothing is owed: {prepared.run_id} is finished")
     manifest = current_manifest(prepared.folder)
     if manifest is None:
         lease = prepared.folder.acquire()
@@ -87,14 +89,27 @@ def _finished(prepared: Prepared, standing: Standing, reporter: Reporter) -> End
     return Ending("complete", owed=0, manifest=manifest)
 
 
-def _play(prepared: Prepared, standing: Standing, reporter: Reporter) -> Ending:
-    with Signals(before_exit=lambda _: say(how_to_go_on(prepared.run_id))) as signals:
-        pool = make_pool(prepared, len(standing.owed), signals)
+def _play(prepared: Prepared, reporter: Reporter) -> Ending:
+    with Signals(before_exit=lambda _: say(f"interrupted; to go on, {prepared.again}")) as signals:
+        pool = make_pool(prepared, signals)
         try:
-            ready = start(prepared, prepared.folder.acquire())
-            signals.install()
-            reporter.launch(launch_of(prepared, ready.standing, pool.slots), ready.standing.counts)
-            played = play(ready, pool, reporter, signals)
+            lease = prepared.folder.acquire()
+            with _released_on_error(prepared, lease):
+                check_place(prepared)
+                ready = start(prepared, lease)
+                reporter.launch(launch_of(prepared, ready.standing, pool.slots), ready.standing.counts)
+                played = play(ready, pool, reporter, signals)
         finally:
             pool.close()
         return conclude(ready, played)
+
+
+@contextmanager
+def _released_on_error(prepared: Prepared, lease: Lease) -> Iterator[None]:
+    """Whatever is raised inside, the next driver need not wait for this one's lease to run out."""
+    try:
+        yield
+    except BaseException:
+        with suppress(RolloutsError):
+            prepared.folder.finish(lease)
+        raise

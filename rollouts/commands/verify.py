@@ -8,10 +8,10 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from rollouts.commands.location import find_run
-from rollouts.committed_run import CommittedRun
 from rollouts.errors import UsageError
-from rollouts.replay import replay
-from rollouts.verify import differences
+from rollouts.evidence.committed_run import CommittedRun
+from rollouts.evidence.replay import replay
+from rollouts.evidence.verify import differences
 
 
 def verify(

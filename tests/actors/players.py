@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from rollouts.pool import Task
+from rollouts.pools.pool import Task
 from rollouts.records import Unit, UnitReport
 from tests.pool_doubles import report_of
 

@@ -13,8 +13,8 @@ from actors.capacity import Share
 from actors.cluster import Cluster, ClusterSettings
 from rollouts.driver import Outcome, Remark, RunEvent, drive
 from rollouts.errors import UsageError
-from rollouts.patience import Limits
-from rollouts.pool import Pool
+from rollouts.pools.patience import Limits
+from rollouts.pools.pool import Pool
 from tests.actors.players import MakeFake
 from tests.pool_doubles import FakeCommits, make_units
 

@@ -10,7 +10,7 @@ import pytest
 
 from actors.rollout_actor import Played, Ready, RolloutActor
 from rollouts.errors import StorageError
-from rollouts.pool import Failure, Task
+from rollouts.pools.pool import Failure, Task
 from tests.actors.players import MakeFake
 from tests.pool_doubles import make_units
 

@@ -12,8 +12,8 @@ import pytest
 
 from rollouts.driver import Committed, Outcome, Remark, RunEvent, Workers, drive
 from rollouts.errors import LeaseError, StorageError, TryVoid
-from rollouts.patience import Limits
-from rollouts.pool import Event, Failure, Finished, Lost, Task, TaskFailed
+from rollouts.pools.patience import Limits
+from rollouts.pools.pool import Event, Failure, Finished, Lost, Task, TaskFailed
 from rollouts.records import UnitReport
 from rollouts.signals import Signals
 from tests.pool_doubles import FakeCommits, InstantPool, make_units, report_of

@@ -11,19 +11,25 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("rollouts", "grading", "actors")
-LAYERS: tuple[frozenset[str], ...] = (
-    frozenset({"records", "errors", "naming", "importing", "streams", "hashing", "scrub", "settings", "seeds"}),
-    frozenset({"scenarios", "rubrics", "observation", "frames", "metrics", "calibration", "limits"}),
-    frozenset({"environment", "engine", "engine_home", "perception", "policies"}),
-    frozenset({"episode", "plan", "config", "identity", "storage", "run_folder", "shards"}),
-    frozenset({"evidence", "card", "table", "verify", "pool", "scheduler", "worker", "driver"}),
-    frozenset({"cli", "commands", "progress", "doctor", "bench"}),
+LAYERS: tuple[frozenset[str], ...] = tuple(
+    frozenset(names.split())
+    for names in (
+        "records errors naming importing streams hashing scrub settings seeds signals provenance",
+        "scenarios rubrics observation frames metrics calibration",
+        "doom policies store",
+        "episode plan config identity shards",
+        "run",
+        "worker worker_log",
+        "pools",
+        "evidence commits driver",
+        "progress doctor commands cli",
+    )
 )
 ONLY_IN = {
     "ray": ("actors/",),
-    "vizdoom": ("rollouts/environment.py", "rollouts/engine.py"),
+    "vizdoom": ("rollouts/doom/",),
     "openai": ("rollouts/chat.py",),
-    "pyarrow": ("rollouts/shards.py", "rollouts/storage.py", "rollouts/readers.py"),
+    "pyarrow": ("rollouts/shards/", "rollouts/store/", "rollouts/readers.py"),
 }
 COMPOSITION = ("rollouts/cli.py", "rollouts/commands/")
 

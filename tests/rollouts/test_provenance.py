@@ -44,7 +44,7 @@ def test_a_new_file_is_a_change_and_an_ignored_one_is_not(code: Path, tmp_path: 
     assert source_revision(code).dirty is True
 
 
-def test_installed_code_is_of_no_checkout(code: Path, tmp_path: Path) -> None:  # noqa: ARG001
+def test_installed_code_is_of_no_checkout(code: Path, tmp_path: Path) -> None:
     """In a virtual environment inside somebody's checkout, or in no checkout at all."""
     installed = tmp_path / ".venv" / "installed.py"
     installed.parent.mkdir()

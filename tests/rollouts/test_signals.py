@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 
+import psutil
 import pytest
 
 from rollouts.signals import Interrupted, Signals
@@ -34,7 +35,10 @@ def start(body: str, grace_s: float = 60.0) -> subprocess.Popen[str]:
 
 
 def end(process: subprocess.Popen[str]) -> tuple[int, str]:
-    out, _ = process.communicate(timeout=5)
+    try:
+        out, _ = process.communicate(timeout=5)
+    finally:
+        process.kill()
     return process.returncode, out
 
 
@@ -53,6 +57,15 @@ def test_the_second_signal_stops_at_once_wherever_the_main_thread_is(body: str) 
     assert process.poll() is None
     process.send_signal(signal.SIGINT)
     assert end(process) == (130, "resume 2\n")
+
+
+def test_a_hard_stop_takes_the_children_along() -> None:
+    process = start("__import__('subprocess').run(['sleep', '60'])", grace_s=0.1)
+    time.sleep(0.2)
+    (child,) = psutil.Process(process.pid).children()
+    process.send_signal(signal.SIGTERM)
+    assert end(process)[0] == 143
+    assert psutil.wait_procs([child], timeout=5)[1] == []
 
 
 def test_who_does_not_obey_in_time_is_stopped() -> None:

@@ -1,0 +1,112 @@
+"""The dataset card, `README.md` of a run: whose rollouts these are, how to read them, and what the numbers mean.
+
+Its head is YAML that `datasets` reads (a config a table); JSON values are YAML, so nothing needs another library.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from rollouts.evidence.table import coverage_lines, notes, result_cells
+
+HEADINGS = (
+    "rubric", "policy", "mean", "sd", "min", "max", "n", "agreement", "Brier", "ECE", "out of schema", "decisions/s",
+)  # fmt: skip
+_READING = """\
+```python
+import datasets
+steps = datasets.load_dataset("{folder}", "steps", split="train")   # add streaming=True to read as you go
+picture = steps[0]["frame"]                                         # a PIL picture, RGB
+```
+
+Frames are lossless PNG with a palette where that holds every pixel, so a plain PNG reader may open them in mode `P`,
+whose array is palette indices, not colours: convert to RGB (`picture.convert("RGB")`). The column's metadata tells
+`datasets` to do so by itself."""
+_ROWS = """\
+`steps` has a row a decision, of completed episodes only: the state as the policy read it, the frame it saw, the
+teacher's action, the policy's own answer (`model_action`) and the action that was sent (`effective_action`). The triple
+to train on is (state, frame, teacher_action / effective_action). `episodes` has a row an episode; where an episode has
+several, the one with the highest `unit` counts. `terminated` (died, reached the goal) is not `truncated` (time limit,
+step cap)."""
+
+
+def dataset_card(manifest: Mapping[str, Any]) -> str:
+    """The whole of `README.md`, in Markdown, from a manifest."""
+    sections = (
+        _front_matter(manifest["tables"]),
+        f"# {_plain(manifest['run_id'])}",
+        _whose(manifest),
+        "## Results",
+        *_results(manifest),
+        "\n".join(f"- {_plain(line)}" for line in (*coverage_lines(manifest), *notes(manifest))),
+        "## Reading",
+        _READING.format(folder=_code(manifest["location"])),
+        "## Rows",
+        _ROWS,
+        "## Making it again",
+        _origin(manifest),
+    )
+    return "\n\n".join(sections) + "\n"
+
+
+def _front_matter(tables: Mapping[str, Any]) -> str:
+    """One config for each table that has files: a glob that matches nothing would spoil the others too."""
+    lines = ["---", "configs:"]
+    for name, table in tables.items():
+        if table["shards"]:
+            lines += [f"- config_name: {json.dumps(name)}", f"  data_files: {json.dumps(f'{name}/*.parquet')}"]
+            lines += ["  default: true"] if name == "steps" else []
+    empty = len(lines) == 2
+    return "\n".join([*(lines[:1] if empty else lines), "---"])
+
+
+def _whose(manifest: Mapping[str, Any]) -> str:
+    who = "\n".join(f"- {_policy(name, described)}" for name, described in manifest["policies"].items())
+    games = ", ".join(f"`{_code(name)}`" for name in manifest["scenarios"])
+    return (
+        f"On-policy rollouts of {games}: every row was played by the policy that its `policy` column names. What one "
+        f"policy saw says nothing about what another would have seen.\n\n{who}"
+    )
+
+
+def _policy(name: str, described: Mapping[str, Any]) -> str:
+    known = ((key, described.get(key)) for key in ("model", "provider", "checkpoint_hash"))
+    facts = [f"{key.replace('_', ' ')} `{_code(value)}`" for key, value in known if value]
+    text = ", ".join([f"`{_code(name)}`: a {described['kind']}", *facts])
+    return f"{text}. {_plain(described['note'])}" if described.get("note") else text
+
+
+def _results(manifest: Mapping[str, Any]) -> Iterable[str]:
+    lines = list(zip(manifest["results"], manifest["coverage"]["groups"], strict=True))
+    for scenario, facts in manifest["scenarios"].items():
+        metric = facts["metric"]
+        rows = [result_cells(b, c, metric["name"]) for b, c in lines if b["scenario"] == scenario]
+        yield f"### {_plain(scenario)}: {_plain(metric['name'])} ({_plain(metric['unit'])})\n\n{_markdown(rows)}"
+
+
+def _markdown(rows: Iterable[Sequence[str]]) -> str:
+    rule = ["---", "---", *["---:"] * (len(HEADINGS) - 2)]
+    return "\n".join(f"| {' | '.join(_plain(cell) for cell in row)} |" for row in (HEADINGS, rule, *rows))
+
+
+def _origin(manifest: Mapping[str, Any]) -> str:
+    source, engine = manifest["source"], manifest["engine"]
+    code = f"revision `{source['revision']}`{' with local changes' if source['dirty'] else ''}"
+    return (
+        f"Made by doom-rollouts, {code if source['revision'] else 'outside a checkout'}, on {_plain(engine['name'])} "
+        f"{_plain(engine['version'])}, started {manifest['started_at']}. `manifest.json` has the whole configuration, "
+        "the instructions, and the rows and sha256 of every shard; `rollouts verify` recomputes its numbers."
+    )
+
+
+def _plain(text: object) -> str:
+    """Text from outside as one line that is no Markdown."""
+    line = " ".join(str(text).split())
+    return "".join(f"\\{c}" if c in "\\`*_[]<>|#" else c for c in line)
+
+
+def _code(text: object) -> str:
+    """Text from outside, safe between backticks and in a Python string."""
+    return " ".join(str(text).split()).replace("`", "'").replace('"', "'").replace("\\", "/")

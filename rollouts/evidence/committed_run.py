@@ -1,0 +1,155 @@
+"""A run as it lies on disk, and its committed rows unit by unit. Reads what is committed alone, and lists nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
+from typing import Any
+
+from rollouts.evidence.results import EpisodeRow, GroupFacts
+from rollouts.plan import superseding
+from rollouts.records import ShardFile, Unit
+from rollouts.run.run_folder import RunFolder
+from rollouts.shards.decision_columns import COLUMNS, DecisionBatch, decision_batches
+from rollouts.shards.reading import iter_batches, read_table
+from rollouts.shards.writing import shard_name
+from rollouts.store.storage import Storage
+
+STEPS = "steps"
+EPISODES = "episodes"
+READERS = 8
+_STEPS_SHARD = ("steps_shard", "steps_shard_rows", "steps_shard_bytes", "steps_shard_sha256")
+_EPISODE_COLUMNS = (
+    *("run_id", "episode_id", "seed", "episode_index", "unit", "status", "stage", "cause", "metric", "steps"),
+    *("n_out_of_schema", "started_at", "ended_at", *_STEPS_SHARD),
+)
+GroupName = tuple[str, str, str]
+
+
+@dataclass(frozen=True)
+class CommittedRun:
+    """Where a run lies, what it was to be (`record` is run.json's), and which units of its plan are committed."""
+
+    folder: RunFolder
+    record: Mapping[str, Any]
+    plan: Sequence[Unit]
+    committed: frozenset[int]
+
+    @classmethod
+    def open(cls, folder: RunFolder) -> CommittedRun:
+        """As it lies there now. Errors: `UsageError` where there is no run, `StorageError`."""
+        return cls(folder, folder.read_record(), folder.read_plan(), frozenset(folder.survey().committed))
+
+    @property
+    def storage(self) -> Storage:
+        return self.folder.storage
+
+    def path(self, *parts: str) -> str:
+        """The storage's path of something in the run's folder."""
+        return self.folder.path(*parts)
+
+    @cached_property
+    def latest(self) -> dict[str, int]:
+        """Episode id → the unit whose row of it counts."""
+        return superseding(self.plan, self.committed)
+
+    def units(self) -> list[Unit]:
+        """The committed units, in the order of their numbers."""
+        return sorted((unit for unit in self.plan if unit.number in self.committed), key=lambda unit: unit.number)
+
+    def groups(self) -> tuple[GroupFacts, ...]:
+        """One for each (scenario, rubric, policy) of the plan, in its order. Seeds and counts are the plan's."""
+        planned: dict[GroupName, dict[tuple[int, int], None]] = {}
+        for unit in self.plan:
+            episodes = planned.setdefault((unit.scenario, unit.rubric, unit.policy), {})
+            episodes.update(((episode.seed, episode.index), None) for episode in unit.episodes)
+        return tuple(self._facts(name, tuple(episodes)) for name, episodes in planned.items())
+
+    def _facts(self, name: GroupName, episodes: Sequence[tuple[int, int]]) -> GroupFacts:
+        scenario = self.record["scenarios"][name[0]]
+        seeds = tuple(dict.fromkeys(seed for seed, _ in episodes))
+        return GroupFacts(
+            *name,
+            metric_name=scenario["metric"]["name"],
+            tics=scenario["tics"],
+            step_cap=scenario["step_cap"],
+            episodes_per_seed=1 + max(index for _, index in episodes),
+            seeds=seeds,
+            n_planned=len(episodes),
+            seeds_published=list(seeds) == scenario["published_seeds"],
+            has_teacher=scenario["has_teacher"],
+            captures_frames=self.record["configuration"]["frames"] != "none",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class UnitRows:
+    """What a committed unit holds: its own `episodes` shard, the `steps` shard that it names, and their rows.
+
+    `decisions` are those of completed episodes whose row here counts; `run_ids` are the names that its rows carry.
+    """
+
+    unit: Unit
+    episodes_file: ShardFile
+    steps_file: ShardFile | None
+    episodes: tuple[EpisodeRow, ...]
+    decisions: tuple[DecisionBatch, ...]
+    run_ids: frozenset[str]
+
+
+def read_units(run: CommittedRun) -> Iterator[UnitRows]:
+    """The committed units in order, a few at a time in parallel; memory holds those few without their frames."""
+    units = iter(run.units())
+    with ThreadPoolExecutor(READERS) as readers:
+        while some := tuple(islice(units, READERS)):
+            yield from readers.map(lambda unit: read_unit(run, unit), some)
+
+
+def read_unit(run: CommittedRun, unit: Unit) -> UnitRows:
+    """Errors: `TornShard`, `StorageError`, `FileNotFoundError`."""
+    name = shard_name(unit.part)
+    path = run.path(EPISODES, name)
+    rows = read_table(run.storage, path, _EPISODE_COLUMNS).to_pylist()
+    episodes = tuple(map(_episode_row, rows))
+    steps_file = _steps_file(rows)
+    counted = {e.episode_id for e in episodes if e.completed and run.latest.get(e.episode_id) == unit.number}
+    decisions = tuple(_decisions(run, steps_file.name, counted, len(episodes))) if steps_file and counted else ()
+    size, sha256 = run.storage.size(path), run.storage.sha256(path)
+    return UnitRows(
+        unit=unit,
+        episodes_file=ShardFile(name, len(rows), size or 0, sha256),
+        steps_file=steps_file,
+        episodes=episodes,
+        decisions=decisions,
+        run_ids=frozenset(row["run_id"] for row in rows),
+    )
+
+
+def _decisions(run: CommittedRun, name: str, counted: set[str], n_episodes: int) -> Iterator[DecisionBatch]:
+    wanted = None if len(counted) == n_episodes else counted
+    for batch in iter_batches(run.storage, run.path(STEPS, name), COLUMNS):
+        yield from decision_batches(batch, wanted)
+
+
+def _steps_file(rows: Sequence[Mapping[str, Any]]) -> ShardFile | None:
+    if not rows or rows[0]["steps_shard"] is None:
+        return None
+    return ShardFile(*(rows[0][column] for column in _STEPS_SHARD))
+
+
+def _episode_row(row: Mapping[str, Any]) -> EpisodeRow:
+    return EpisodeRow(
+        episode_id=row["episode_id"],
+        seed=row["seed"],
+        index=row["episode_index"],
+        status=row["status"],
+        metric=row["metric"],
+        steps=row["steps"] or 0,
+        played_s=(row["ended_at"] - row["started_at"]).total_seconds(),
+        n_out_of_schema=row["n_out_of_schema"] or 0,
+        stage=row["stage"],
+        cause=row["cause"],
+    )

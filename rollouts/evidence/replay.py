@@ -1,0 +1,71 @@
+"""Plays committed episodes again, here and now, and compares their trajectory hashes with the recorded ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from rollouts.config import RunConfig
+from rollouts.doom.environment import make_environment
+from rollouts.episode import EpisodeRules, run_episode
+from rollouts.evidence.committed_run import EPISODES, CommittedRun
+from rollouts.evidence.results import COMPLETED
+from rollouts.policies.registry import make_policy
+from rollouts.records import Decision, EpisodeKey
+from rollouts.shards.reading import read_table
+from rollouts.shards.writing import shard_name
+
+_COLUMNS = ("episode_id", "status", "trajectory_hash")
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A committed episode and the hash that its row carries."""
+
+    key: EpisodeKey
+    trajectory_hash: str
+
+
+class _Nothing:
+    def record(self, decision: Decision) -> None:
+        """Only the hash is wanted."""
+
+
+def recorded_episodes(run: CommittedRun) -> list[Recorded]:
+    """The completed episodes that count, in the plan's order."""
+    found = []
+    for unit in run.units():
+        rows = read_table(run.storage, run.path(EPISODES, shard_name(unit.part)), _COLUMNS).to_pylist()
+        hashes = {row["episode_id"]: row["trajectory_hash"] for row in rows if row["status"] == COMPLETED}
+        keys = unit.keys()
+        for key in keys:
+            if key.episode_id in hashes and run.latest[key.episode_id] == unit.number:
+                found.append(Recorded(key, hashes[key.episode_id]))
+    return found
+
+
+def spread(episodes: Sequence[Recorded], count: int) -> list[Recorded]:
+    """`count` of them, evenly spread over the plan, so that every group has its turn."""
+    count = min(count, len(episodes))
+    return [episodes[i * len(episodes) // count] for i in range(count)]
+
+
+def replay(run: CommittedRun, count: int) -> Iterator[str]:
+    """Play `count` episodes again; one sentence for each that comes out another way."""
+    for episode in spread(recorded_episodes(run), count):
+        anew = _play(run, episode.key)
+        if anew != episode.trajectory_hash:
+            told = f"trajectory_hash is {episode.trajectory_hash} there, {anew} when played again here"
+            yield f"episode {episode.key.episode_id}: {told}"
+
+
+def _play(run: CommittedRun, key: EpisodeKey) -> str:
+    config = RunConfig.from_dict(run.record["configuration"])
+    scenario = config.scenario(key.scenario)
+    asked_for = {who["name"]: spec for spec, who in run.record["policies"].items()}[key.policy]
+    rules = EpisodeRules(scenario, config.tics_of(scenario), config.step_cap_of(scenario), config.seed)
+    environment = make_environment(scenario, None, rules.tics, config.variables)
+    try:
+        return run_episode(key, rules, environment, make_policy(asked_for, scenario), _Nothing()).trajectory_hash
+    finally:
+        environment.close()

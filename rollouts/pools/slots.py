@@ -1,0 +1,107 @@
+"""One place for a worker, as the scheduler sees it, and the commands that a pool obeys."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from rollouts.pools.backlog import Group, group_of
+from rollouts.pools.patience import Limits
+from rollouts.pools.pool import Task
+from rollouts.records import Unit
+
+State = Literal["empty", "starting", "ready", "busy"]
+NEVER = float("inf")
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    slot: int
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    slot: int
+    task: Task
+
+
+@dataclass(frozen=True, slots=True)
+class Kill:
+    """`why` is for people."""
+
+    slot: int
+    why: str
+
+
+Command = Start | Send | Kill
+
+
+@dataclass(slots=True)
+class Slot:
+    """`rests_until` holds back its next start or task; `deadline` moves with each decision, `last_moment` does not.
+
+    `decisions` counts those seen of the present task; `first_cause` is that of the present row of failures.
+    """
+
+    number: int
+    limits: Limits
+    state: State = "empty"
+    rests_until: float = 0.0
+    deadline: float = NEVER
+    last_moment: float = NEVER
+    group: Group | None = None
+    unit: Unit | None = None
+    decisions: int = 0
+    deaths: int = 0
+    failed_starts: int = 0
+    first_cause: str = ""
+
+    @property
+    def live(self) -> bool:
+        return self.state in ("ready", "busy")
+
+    @property
+    def alarm(self) -> float:
+        """When the watchdog has to look."""
+        return min(self.deadline, self.last_moment) if self.state in ("starting", "busy") else NEVER
+
+    def start(self, now: float) -> None:
+        self.state, self.deadline, self.last_moment = "starting", now + self.limits.start_s, NEVER
+
+    def ready(self) -> None:
+        self.state, self.unit = "ready", None
+
+    def play(self, unit: Unit, now: float) -> None:
+        at_home = self.group == group_of(unit)
+        patience_s = self.limits.stall_s if at_home else self.limits.first_decision_s
+        self.state, self.unit, self.group, self.decisions = "busy", unit, group_of(unit), 0
+        self.deadline = now + patience_s
+        self.last_moment = NEVER if self.limits.unit_s is None else now + self.limits.unit_s
+
+    def progress(self, decisions: int, now: float) -> None:
+        if self.state == "busy" and decisions > self.decisions:
+            self.decisions = decisions
+            self.deadline = now + self.limits.stall_s
+
+    def vacate(self) -> None:
+        self.state, self.group, self.unit = "empty", None, None
+
+    def has_gone_well(self) -> None:
+        self.deaths = self.failed_starts = 0
+        self.first_cause = ""
+
+    def died(self, cause: str, now: float) -> bool:
+        """Charge a death; whether that is one too many."""
+        self.deaths += 1
+        self._rest(cause, self.deaths, now)
+        return self.deaths >= self.limits.slot_deaths
+
+    def failed_to_start(self, cause: str, now: float) -> bool:
+        """Charge a failed start; whether that is one too many."""
+        self.failed_starts += 1
+        self._rest(cause, self.failed_starts, now)
+        return self.failed_starts >= self.limits.failed_starts
+
+    def _rest(self, cause: str, failures: int, now: float) -> None:
+        self.first_cause = self.first_cause or cause
+        self.rests_until = now + self.limits.rest_after_s(failures)

@@ -1,0 +1,203 @@
+"""Kills at random while a run goes on: actors, engines (SIGKILL, SIGSTOP), a node, the driver; then compares the tables
+with those of a run that nobody disturbed.
+
+    python -m tests.chaos --kills 25 --seed 0
+
+Kills follow the number of committed units, not the clock, so that a seed repeats them. A pretended cluster of two nodes
+on this machine carries the run; the driver is `rollouts run`, started again with the same command when it was killed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+
+from tests.same_rows import assert_same_data
+
+KINDS = ("actor", "engine", "stopped engine", "node", "driver")
+RUN_ID = "chaos"
+NODE_CPUS = 2
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What is played, and how often something is killed meanwhile."""
+
+    seeds: int = 150
+    step_cap: int = 25
+    episodes_per_unit: int = 3
+    kills: int = 25
+    seed: int = 0
+    limit_s: float = 540.0
+
+    @property
+    def units(self) -> int:
+        return 2 * -(-self.seeds // self.episodes_per_unit)
+
+    def command(self, out: Path, *more: str) -> list[str]:
+        return [
+            *(sys.executable, "-m", "rollouts.cli", "run", "--scenario", "all", "--policy", "random"),
+            *("--seeds", f"0:{self.seeds}", "--step-cap", str(self.step_cap), "--frames", "png"),
+            *("--episodes-per-unit", str(self.episodes_per_unit), "--unit-timeout-s", "8"),
+            *("--out", str(out), "--run-id", RUN_ID, *more),
+        ]
+
+    def schedule(self) -> list[tuple[int, str]]:
+        """(committed units, what to kill then), every kind about equally often."""
+        chance = random.Random(self.seed)
+        moments = sorted(chance.sample(range(1, self.units - 2), self.kills))
+        kinds = [KINDS[k % len(KINDS)] for k in range(self.kills)]
+        chance.shuffle(kinds)
+        return list(zip(moments, kinds, strict=True))
+
+
+@dataclass
+class Stage:
+    """The cluster, the driver on it, and the ways to hurt them."""
+
+    setting: Setting
+    out: Path
+    chance: random.Random
+    killed: Counter[str] = field(default_factory=Counter)
+    starts: int = 0
+
+    def open(self) -> None:
+        from ray.cluster_utils import Cluster  # Ray reads its environment when it is imported
+
+        self._cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+        self._node = self._cluster.add_node(num_cpus=NODE_CPUS)
+        self.start_driver()
+
+    def start_driver(self) -> None:
+        self.starts += 1
+        log = (self.out / f"driver-{self.starts}.log").open("w")
+        command = self.setting.command(self.out, "--address", self._cluster.address, "--actors", "2")
+        self._driver = subprocess.Popen(command, stdout=log, stderr=log)
+
+    @property
+    def ended(self) -> int | None:
+        return self._driver.poll()
+
+    def committed(self) -> int:
+        return len(list((self.out / RUN_ID / "episodes").glob("part-*.parquet")))
+
+    def kill(self, kind: str) -> bool:
+        """Whether there was something to kill."""
+        hurt: dict[str, Callable[[], bool]] = {
+            "actor": lambda: self._signal(self._processes("ray::RolloutActor"), signal.SIGKILL),
+            "engine": lambda: self._signal(self._processes("vizdoom"), signal.SIGKILL),
+            "stopped engine": lambda: self._signal(self._processes("vizdoom"), signal.SIGSTOP),
+            "node": self._lose_node,
+            "driver": self._lose_driver,
+        }
+        done = hurt[kind]()
+        self.killed[kind] += done
+        return done
+
+    def close(self) -> None:
+        with suppress(ProcessLookupError):
+            self._driver.kill()
+        self._driver.wait()
+        self._cluster.shutdown()
+
+    def log_tail(self) -> str:
+        return (self.out / f"driver-{self.starts}.log").read_text()[-3000:]
+
+    def _processes(self, name: str) -> list[psutil.Process]:
+        found = []
+        for process in psutil.Process().children(recursive=True):
+            with suppress(psutil.Error):
+                if process.name().startswith(name[:15]) and process.status() != psutil.STATUS_STOPPED:
+                    found.append(process)
+        return sorted(found, key=lambda process: process.pid)
+
+    def _signal(self, processes: list[psutil.Process], what: signal.Signals) -> bool:
+        if not processes:
+            return False
+        with suppress(psutil.NoSuchProcess):
+            self.chance.choice(processes).send_signal(what)
+        return True
+
+    def _lose_node(self) -> bool:
+        self._cluster.remove_node(self._node, allow_graceful=False)
+        self._node = self._cluster.add_node(num_cpus=NODE_CPUS)
+        return True
+
+    def _lose_driver(self) -> bool:
+        if self.ended is not None:
+            return False
+        self._driver.kill()
+        self._driver.wait()
+        self.start_driver()
+        return True
+
+
+def disturbed_run(setting: Setting, out: Path, tell: Callable[[str], None] = print) -> Counter[str]:
+    """Play with all the kills that the setting plans. Raises AssertionError where the run does not end well."""
+    stage = Stage(setting, out, random.Random(setting.seed))
+    due = setting.schedule()
+    over = time.monotonic() + setting.limit_s
+    stage.open()
+    try:
+        while (code := stage.ended) is None:
+            assert time.monotonic() < over, f"not done within {setting.limit_s:g} s: {stage.log_tail()}"
+            if due and stage.committed() >= due[0][0] and stage.kill(due[0][1]):
+                tell(f"{stage.committed()} units committed: killed a {due.pop(0)[1]}")
+            time.sleep(0.02)
+        assert code == 0, f"the driver ended with {code}: {stage.log_tail()}"
+        assert not due, f"the run was over before the last {len(due)} kills"
+    finally:
+        stage.close()
+    return stage.killed
+
+
+def leftovers(before: Iterable[Path]) -> list[str]:
+    """Engine and Ray processes below us, and shared memory that was not there before."""
+    left = [f"process {p.pid} {p.name()}" for p in psutil.Process().children(recursive=True) if p.is_running()]
+    return left + [str(path) for path in sorted(set(engine_memory()) - set(before))]
+
+
+def engine_memory() -> list[Path]:
+    return list(Path("/dev/shm").glob("ViZDoom*"))
+
+
+def chaos(setting: Setting, folder: Path, tell: Callable[[str], None] = print) -> Counter[str]:
+    """The disturbed and the undisturbed run, compared; raises AssertionError with what differs or is left."""
+    before = engine_memory()
+    disturbed, calm = folder / "disturbed", folder / "calm"
+    disturbed.mkdir()
+    killed = disturbed_run(setting, disturbed, tell)
+    subprocess.run(setting.command(calm, "--actors", "2"), check=True, stdout=subprocess.DEVNULL)
+    assert_same_data(disturbed / RUN_ID, calm / RUN_ID)
+    assert (left := leftovers(before)) == [], f"left behind: {left}"
+    return killed
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kills", type=int, default=Setting.kills)
+    parser.add_argument("--seed", type=int, default=Setting.seed)
+    parser.add_argument("--seeds", type=int, default=Setting.seeds, help="episodes of each scenario")
+    asked = parser.parse_args()
+    setting = Setting(seeds=asked.seeds, kills=asked.kills, seed=asked.seed)
+    os.environ.setdefault("RAY_AUTH_MODE", "disabled")
+    with tempfile.TemporaryDirectory(prefix="chaos-") as folder:
+        killed = chaos(setting, Path(folder))
+    print(f"{setting.units} units, {sum(killed.values())} kills {dict(killed)}: the tables are those of a calm run")
+
+
+if __name__ == "__main__":
+    main()

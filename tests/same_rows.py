@@ -1,0 +1,29 @@
+"""Whether two runs hold the same data: all rows and columns, wall clock and placement apart."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from rollouts.shards.schemas import EPISODES_EXEMPT, STEPS_EXEMPT
+
+
+def comparable(run: Path, table: str) -> pa.Table:
+    """A table's rows in the order of their keys, without the columns that may differ."""
+    exempt, key = (STEPS_EXEMPT, "tick") if table == "steps" else (EPISODES_EXEMPT, "unit")
+    shards = [pq.read_table(path, partitioning=None) for path in sorted((run / table).glob("part-*.parquet"))]
+    whole = pa.concat_tables(shards)
+    kept = [name for name in whole.column_names if name not in exempt]
+    return whole.sort_by([("episode_id", "ascending"), (key, "ascending")]).select(kept)
+
+
+def assert_same_data(one: Path, other: Path) -> None:
+    """Raises AssertionError naming the first column that differs."""
+    for table in ("steps", "episodes"):
+        left, right = comparable(one, table), comparable(other, table)
+        assert left.num_rows == right.num_rows, f"{table}: {left.num_rows} rows and {right.num_rows}"
+        assert left.schema == right.schema, f"{table}: the schemas differ"
+        for name in left.column_names:
+            assert left.column(name).to_pylist() == right.column(name).to_pylist(), f"{table}.{name} differs"

@@ -1,0 +1,109 @@
+"""What the README says works: its snippets run, and its layout lists the files that there are."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rollouts.cli import main
+
+ROOT = Path(__file__).resolve().parents[1]
+README = (ROOT / "README.md").read_text()
+SNIPPET = re.compile(r"<!-- readme-test: (\w+) -->\n```python\n(.*?)```", re.DOTALL)
+SNIPPETS = dict(SNIPPET.findall(README))
+LAYOUT = README.partition("## Layout")[2].partition("```\n")[2].partition("```")[0]
+
+
+def listed() -> set[str]:
+    """The modules of the layout, each indented below its folder."""
+    found: set[str] = set()
+    folders: list[tuple[int, str]] = []
+    for line in LAYOUT.splitlines():
+        name, depth = line.split()[0], len(line) - len(line.lstrip())
+        folders = [folder for folder in folders if folder[0] < depth]
+        if name.endswith("/"):
+            folders.append((depth, name))
+        elif name.endswith(".py"):
+            found.add("".join(folder for _, folder in folders) + name)
+    return found
+
+
+@pytest.fixture(scope="module")
+def steps(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The steps table of a small run with frames."""
+    out = tmp_path_factory.mktemp("readme")
+    small = ("--scenario", "defend_the_center", "--seeds", "0:2", "--step-cap", "3", "--pool", "local")
+    assert main(["run", *small, "--out", str(out), "--run-id", "r"]) == 0
+    return str(out / "r/steps")
+
+
+def run(snippet: str, steps: str) -> dict[str, Any]:
+    names: dict[str, Any] = {"STEPS": steps}
+    exec(compile(SNIPPETS[snippet], f"README.md: {snippet}", "exec"), names)
+    return names
+
+
+@pytest.mark.parametrize("reader", ["pandas", "datasets", "ray", "torch"])
+def test_each_reader_takes_four_lines(reader: str) -> None:
+    lines = [line for line in SNIPPETS[reader].splitlines() if line.strip() and not line.startswith("import")]
+    assert len(lines) <= 4
+
+
+def test_pandas(steps: str) -> None:
+    names = run("pandas", steps)
+    assert len(names["steps"]) == 6
+    assert np.asarray(names["first"]).shape == (240, 320, 3)
+
+
+@pytest.mark.slow
+def test_datasets(steps: str) -> None:
+    first = run("datasets", steps)["first"]
+    assert (first["frame"].mode, first["frame"].size) == ("RGB", (320, 240))
+
+
+@pytest.mark.slow
+def test_torch(steps: str) -> None:
+    if importlib.util.find_spec("torch") is None:
+        pytest.skip("torch is an extra (train)")
+    (batch,) = run("torch", steps)["loader"]
+    assert tuple(batch.shape) == (6, 240, 320, 3)
+
+
+def test_the_layout_lists_every_module_and_no_other() -> None:
+    packages = ("rollouts", "grading", "actors", "benchmarks")
+    modules = {str(path.relative_to(ROOT)) for package in packages for path in (ROOT / package).rglob("*.py")}
+    there = {name for name in modules if not name.endswith("__init__.py")}
+    assert (there - listed(), listed() - there) == (set(), set())
+
+
+def test_the_policy_of_the_readme_plays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (code,) = re.findall(r"```python\n(# shy\.py\n.*?)```", README, re.DOTALL)
+    (tmp_path / "shy.py").write_text(code)
+    monkeypatch.chdir(tmp_path)
+    assert (
+        main(
+            [
+                "run",
+                "--policy",
+                "shy:Shy",
+                "--scenario",
+                "defend_the_center",
+                *["--seeds", "0:1", "--step-cap", "3"],
+                "--pool",
+                "local",
+            ]
+        )
+        == 0
+    )
+
+
+def test_the_scenario_of_the_readme_plays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (code,) = re.findall(r"```python\n(# arena\.py\n.*?)```", README, re.DOTALL)
+    (tmp_path / "arena.py").write_text(code)
+    monkeypatch.chdir(tmp_path)
+    assert main(["run", "--scenario", "arena:LINE", "--step-cap", "3", "--pool", "local", "--frames", "none"]) == 0
