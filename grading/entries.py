@@ -10,7 +10,7 @@ from grading.pairs import ToolPair
 from grading.replies import EntryReply
 from grading.task_summary import StandIn
 from grading.text import as_text, cut_within
-from rollouts.replies import Cause
+from rollouts.calls.replies import Cause
 
 TOOL_CALL_LIMIT = 150
 SUMMARY_LIMIT = 200

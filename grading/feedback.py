@@ -13,8 +13,8 @@ from typing import Any, Literal, get_args
 
 from grading.grade import Grade
 from grading.text import cut, quote
+from rollouts.calls.replies import Cause, ReplyRefused, shown, strict_loads
 from rollouts.errors import UsageError
-from rollouts.replies import Cause, ReplyRefused, shown, strict_loads
 
 Channel = Literal["explicit", "implicit"]
 Polarity = Literal["positive", "neutral", "negative"]

@@ -13,8 +13,8 @@ from grading.judged import JudgedCall
 from grading.prompt_files import PromptRef
 from grading.replies import Label
 from grading.task_summary import Cuts
+from rollouts.calls.replies import Cause
 from rollouts.errors import UsageError
-from rollouts.replies import Cause
 
 Source = Literal["llm", "explicit", "heuristic"]
 Status = Literal["graded", "ungraded"]

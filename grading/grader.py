@@ -18,10 +18,10 @@ from grading.prompt_files import Prompt, load_prompt
 from grading.replies import AXES, LABELS, VERDICT_KEYS, Verdict, read_verdict
 from grading.task_summary import NO_STAND_INS, Caps, Cuts, StandIn, TaskSummary, task_summary
 from grading.transcript import Transcript
-from rollouts.chat_records import Call, ChatMessage, ChatRequest, ReplySchema
+from rollouts.calls.chat_records import Call, ChatMessage, ChatRequest, ReplySchema
+from rollouts.calls.replies import Cause, ReplyRefused
 from rollouts.errors import UsageError
 from rollouts.naming import slug
-from rollouts.replies import Cause, ReplyRefused
 
 Presentation = Literal["forward", "reversed", "padded"]
 """`reversed` shows the axes, the labels and the two blocks in the opposite order, `padded` adds lines that say nothing:

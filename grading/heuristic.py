@@ -24,7 +24,7 @@ from grading.feedback import FeedbackRow, satisfaction
 from grading.grade import Grade
 from grading.replies import Label
 from grading.transcript import TranscriptStep
-from rollouts.replies import Cause
+from rollouts.calls.replies import Cause
 
 WASTE_FACTOR = 4.0
 LABEL_EDGE = 0.5

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from rollouts.chat_records import ChatReply, ChatRequest
-from rollouts.replies import Cause
+from rollouts.calls.chat_records import ChatReply, ChatRequest
+from rollouts.calls.replies import Cause
 
 
 @dataclass(frozen=True, slots=True)

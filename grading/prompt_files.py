@@ -15,8 +15,8 @@ from importlib.resources import files
 from string import Template
 from typing import Literal, get_args
 
+from rollouts.calls.replies import Cause
 from rollouts.errors import UsageError
-from rollouts.replies import Cause
 
 Language = Literal["en", "zh"]
 LANGUAGES: tuple[Language, ...] = get_args(Language)

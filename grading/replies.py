@@ -1,6 +1,6 @@
 """What graders and summarizers must answer, read strictly: all fields or a refusal with its cause.
 
-Built on rollouts/replies.py (causes, JSON). Mended and flagged: an extra key is dropped, a label is trimmed and
+Built on rollouts/calls/replies.py (causes, JSON). Mended and flagged: an extra key is dropped, a label is trimmed and
 case-folded, a one-key wrapper around an array is taken off. Nothing else is.
 """
 
@@ -13,8 +13,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from rollouts.chat_records import ChatReply
-from rollouts.replies import (
+from rollouts.calls.chat_records import ChatReply
+from rollouts.calls.replies import (
     Cause,
     ReplyRefused,
     answer_text,

@@ -27,9 +27,9 @@ from grading.pairs import CONTEXT_EXCHANGES, ToolPair
 from grading.prompt_files import Prompt, PromptRef, load_prompt
 from grading.replies import ENTRY_KEYS, EntryReplies, EntryReply, read_entries
 from grading.text import as_text, cut, fence, quote
-from rollouts.chat_records import Call, ChatMessage, ChatReply, ChatRequest, ReplySchema
+from rollouts.calls.chat_records import Call, ChatMessage, ChatReply, ChatRequest, ReplySchema
+from rollouts.calls.replies import Cause, ReplyRefused
 from rollouts.errors import UsageError
-from rollouts.replies import Cause, ReplyRefused
 
 MAX_BATCH = 20
 MAX_TRIES = 3

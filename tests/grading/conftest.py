@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
-from rollouts.chat_records import ChatReply, ChatRequest
+from rollouts.calls.chat_records import ChatReply, ChatRequest
 
 
 class ScriptedCall:

@@ -16,8 +16,8 @@ from grading.feedback import (
     parse_feedback,
     satisfaction,
 )
+from rollouts.calls.replies import Cause
 from rollouts.errors import UsageError
-from rollouts.replies import Cause
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 GOOD = {

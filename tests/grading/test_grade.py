@@ -7,8 +7,8 @@ import pytest
 from grading.grade import Grade, Weights, label_agrees, parse_weights, r_human
 from grading.tally import disagreement, tally
 from grading.task_summary import Cuts
+from rollouts.calls.replies import Cause
 from rollouts.errors import UsageError
-from rollouts.replies import Cause
 
 LLM = Grade("llm", "graded", 1.0, -0.5, 0.2, "success", "fine")
 

@@ -16,9 +16,9 @@ from grading.judged import JudgedCall
 from grading.tally import disagreement
 from grading.task_summary import Caps, StandIn
 from grading.transcript import Exchange, HostAgent, conversation
-from rollouts.chat_records import CallError, ChatReply, ChatRequest
+from rollouts.calls.chat_records import CallError, ChatReply, ChatRequest
+from rollouts.calls.replies import Cause
 from rollouts.errors import BudgetSpent, UsageError
-from rollouts.replies import Cause
 
 HOST = HostAgent("model-x", "model", "org/model-x")
 TASK = GradingTask(conversation(HOST, [Exchange("ask A", "did A"), Exchange("rather B", "did B")], [("kills", 2.0)]))

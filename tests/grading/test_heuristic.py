@@ -7,7 +7,7 @@ import pytest
 from grading.feedback import FeedbackRow
 from grading.heuristic import Baseline, goal_between, heuristic_grade, process_of, reversals
 from grading.transcript import TranscriptStep
-from rollouts.replies import Cause
+from rollouts.calls.replies import Cause
 
 BASELINE = Baseline(random=1.0, oracle=11.0)
 

@@ -13,13 +13,13 @@ from grading.grader import GraderSettings, GradingTask, grade_task
 from grading.pairs import ToolPair
 from grading.summarizer import SummarizerSettings, summarize
 from grading.transcript import Exchange, HostAgent, conversation
-from rollouts.chat import ChatClient
-from rollouts.endpoint import CallSettings, Endpoint
-from rollouts.fake_endpoint import FakeEndpoint
-from rollouts.fake_replies import FakeReply, completion, failing, unsupported
-from rollouts.limiter import LocalLimiter
-from rollouts.limits import Limits
-from rollouts.replies import Cause
+from rollouts.calls.chat import ChatClient
+from rollouts.calls.endpoint import CallSettings, Endpoint
+from rollouts.calls.fake_endpoint import FakeEndpoint
+from rollouts.calls.fake_replies import FakeReply, completion, failing, unsupported
+from rollouts.calls.limiter import LocalLimiter
+from rollouts.calls.limits import Limits
+from rollouts.calls.replies import Cause
 
 TASK = GradingTask(conversation(HostAgent("模型"), [Exchange("继续", "好的")], standing_ask="保持存活。"))
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from grading.prompt_files import LANGUAGES, load_prompt, parse_prompt
+from rollouts.calls.replies import Cause
 from rollouts.errors import UsageError
-from rollouts.replies import Cause
 
 ROOT = Path(__file__).parents[2]
 FILES = sorted((ROOT / "grading" / "prompts").iterdir())

@@ -12,9 +12,9 @@ import pytest
 from grading.entries import scores_by_tick, stand_ins
 from grading.pairs import ToolPair
 from grading.summarizer import Context, Summaries, SummarizerSettings, summarize, summarizer_request
-from rollouts.chat_records import CallError, ChatReply, ChatRequest
+from rollouts.calls.chat_records import CallError, ChatReply, ChatRequest
+from rollouts.calls.replies import Cause
 from rollouts.errors import BudgetSpent, UsageError
-from rollouts.replies import Cause
 
 SETTINGS = SummarizerSettings("writer")
 TIME = "2026-01-02T03:04:05+00:00"

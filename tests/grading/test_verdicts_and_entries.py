@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from grading.replies import read_entries, read_verdict
-from rollouts.chat_records import ChatReply
-from rollouts.replies import Cause, ReplyRefused
+from rollouts.calls.chat_records import ChatReply
+from rollouts.calls.replies import Cause, ReplyRefused
 
 GOOD = {
     "goal_achievement": 0.5,

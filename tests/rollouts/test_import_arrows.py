@@ -16,7 +16,7 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
     for names in (
         "records errors naming importing streams hashing scrub settings seeds signals provenance",
         "scenarios rubrics observation frames metrics calibration",
-        "doom policies store",
+        "doom policies store calls",
         "episode plan config identity shards",
         "run",
         "worker worker_log",
@@ -28,7 +28,7 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
 ONLY_IN = {
     "ray": ("actors/",),
     "vizdoom": ("rollouts/doom/",),
-    "openai": ("rollouts/chat.py",),
+    "openai": ("rollouts/calls/chat.py",),
     "pyarrow": ("rollouts/shards/", "rollouts/store/", "rollouts/readers.py"),
 }
 COMPOSITION = ("rollouts/cli.py", "rollouts/commands/")

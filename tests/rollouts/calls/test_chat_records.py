@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from rollouts.chat_records import ChatMessage, ChatRequest, ReplySchema
+from rollouts.calls.chat_records import ChatMessage, ChatRequest, ReplySchema
 
 REQUEST = ChatRequest("m", (ChatMessage("user", "你好"),), max_tokens=5, schema=ReplySchema("s", {"type": "object"}))
 

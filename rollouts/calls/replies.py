@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NoReturn
 
-from rollouts.chat_records import ChatReply
+from rollouts.calls.chat_records import ChatReply
 from rollouts.errors import RolloutsError
 
 

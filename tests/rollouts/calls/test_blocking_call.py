@@ -6,14 +6,14 @@ import threading
 
 import pytest
 
-from rollouts.blocking_call import BlockingCall
-from rollouts.chat import ChatClient
-from rollouts.chat_records import ChatMessage, ChatRequest
-from rollouts.endpoint import Endpoint
+from rollouts.calls.blocking_call import BlockingCall
+from rollouts.calls.chat import ChatClient
+from rollouts.calls.chat_records import ChatMessage, ChatRequest
+from rollouts.calls.endpoint import Endpoint
+from rollouts.calls.fake_endpoint import FakeEndpoint
+from rollouts.calls.limiter import LocalLimiter
+from rollouts.calls.limits import Budget, Limits
 from rollouts.errors import BudgetSpent
-from rollouts.fake_endpoint import FakeEndpoint
-from rollouts.limiter import LocalLimiter
-from rollouts.limits import Budget, Limits
 
 ASK = ChatRequest("m", (ChatMessage("user", "which way?"),))
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from rollouts.chat_records import ChatRequest
+from rollouts.calls.chat_records import ChatRequest
+from rollouts.calls.limits import Budget
 from rollouts.errors import UsageError
-from rollouts.limits import Budget
 
 BYTES_A_TOKEN = 3
 TOKENS_A_PICTURE = 1000

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rollouts.calls.governing import GRACE_S, Blocked, CallBook
+from rollouts.calls.limits import Budget, Limits, Order, Outcome, Permit, Spending
 from rollouts.errors import BudgetSpent, RunStopped, UsageError
-from rollouts.governing import GRACE_S, Blocked, CallBook
-from rollouts.limits import Budget, Limits, Order, Outcome, Permit, Spending
 
 CALL = Order("a")
 ANSWERED = Outcome("answered", Spending(1, 30))

@@ -11,12 +11,11 @@ from typing import Any
 
 import pytest
 
-from rollouts.chat import ChatClient
-from rollouts.chat_records import ChatMessage, ChatReply, ChatRequest, ReplySchema
-from rollouts.endpoint import CallSettings, Endpoint
-from rollouts.errors import BudgetSpent, RunStopped
-from rollouts.fake_endpoint import FakeEndpoint, in_turn
-from rollouts.fake_replies import (
+from rollouts.calls.chat import ChatClient
+from rollouts.calls.chat_records import ChatMessage, ChatReply, ChatRequest, ReplySchema
+from rollouts.calls.endpoint import CallSettings, Endpoint
+from rollouts.calls.fake_endpoint import FakeEndpoint, in_turn
+from rollouts.calls.fake_replies import (
     FakeReply,
     FakeRequest,
     Fault,
@@ -28,9 +27,10 @@ from rollouts.fake_replies import (
     rate_limited,
     unsupported,
 )
-from rollouts.limiter import LocalLimiter
-from rollouts.limits import Budget, Limits, Order, Outcome, Permit, Spending
-from rollouts.prices import Price
+from rollouts.calls.limiter import LocalLimiter
+from rollouts.calls.limits import Budget, Limits, Order, Outcome, Permit, Spending
+from rollouts.calls.prices import Price
+from rollouts.errors import BudgetSpent, RunStopped
 
 SWIFT = CallSettings(time_limit_s=5, tries=6, pause_s=0.001, pause_cap_s=0.01, retry_after_cap_s=0.15)
 PATIENT = Limits(pause_s=0.001, retry_after_cap_s=0.15)

@@ -8,9 +8,9 @@ import time
 
 import pytest
 
+from rollouts.calls.limiter import LocalLimiter
+from rollouts.calls.limits import Budget, Limits, Order, Outcome, Permit, Spending
 from rollouts.errors import BudgetSpent
-from rollouts.limiter import LocalLimiter
-from rollouts.limits import Budget, Limits, Order, Outcome, Permit, Spending
 
 A = Order("a")
 ANSWERED = Outcome("answered", Spending(1))

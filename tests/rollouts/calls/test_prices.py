@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from rollouts.chat_records import ChatMessage, ChatRequest
+from rollouts.calls.chat_records import ChatMessage, ChatRequest
+from rollouts.calls.limits import Budget
+from rollouts.calls.prices import PRICES, Price, estimate_tokens, find_price, read_prices, require_prices
 from rollouts.errors import UsageError
-from rollouts.limits import Budget
-from rollouts.prices import PRICES, Price, estimate_tokens, find_price, read_prices, require_prices
 
 
 def test_cost_counts_cached_input_at_its_own_price() -> None:

@@ -2,8 +2,17 @@ from __future__ import annotations
 
 import pytest
 
-from rollouts.chat_records import CallError, ChatReply
-from rollouts.replies import Cause, ReplyRefused, json_answer, json_object, need_number, need_text, read_json, shown
+from rollouts.calls.chat_records import CallError, ChatReply
+from rollouts.calls.replies import (
+    Cause,
+    ReplyRefused,
+    json_answer,
+    json_object,
+    need_number,
+    need_text,
+    read_json,
+    shown,
+)
 
 
 def cause_of(reply: ChatReply | str) -> Cause:

@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
+from rollouts.calls.fake_endpoint import FakeEndpoint, in_turn
+from rollouts.calls.fake_replies import FakeReply, completion, rate_limited
 from rollouts.errors import UsageError
-from rollouts.fake_endpoint import FakeEndpoint, in_turn
-from rollouts.fake_replies import FakeReply, completion, rate_limited
 
 
 def post(fake: FakeEndpoint, body: Any, path: str = "/v1/chat/completions") -> tuple[int, Any, dict[str, str]]:
@@ -123,7 +123,9 @@ def test_every_reply_may_be_spoilt_by_its_script_alone() -> None:
 
 
 def test_as_a_command_it_tells_its_address_and_ends_at_ctrl_c() -> None:
-    program = "import sys; from rollouts.fake_endpoint import serve_forever; serve_forever(port=0, log=sys.stderr)"
+    program = (
+        "import sys; from rollouts.calls.fake_endpoint import serve_forever; serve_forever(port=0, log=sys.stderr)"
+    )
     command = subprocess.Popen(
         [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=dict(os.environ)
     )

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from rollouts.chat_records import ChatMessage, ChatRequest, ReplySchema
-from rollouts.dialect import LESSONS, build_body, learn
+from rollouts.calls.chat_records import ChatMessage, ChatRequest, ReplySchema
+from rollouts.calls.dialect import LESSONS, build_body, learn
 
 SCHEMA = ReplySchema("grade", {"type": "object"})
 FULL = ChatRequest(

@@ -22,8 +22,8 @@ from email.utils import formatdate
 from types import TracebackType
 from typing import Any, Self, TextIO
 
+from rollouts.calls.fake_replies import FakeReply, FakeRequest, Script, complete, plausible
 from rollouts.errors import UsageError
-from rollouts.fake_replies import FakeReply, FakeRequest, Script, complete, plausible
 
 DRIP_S = 0.05
 LARGEST_BODY_BYTES = 64 * 2**20

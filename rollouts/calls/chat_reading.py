@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rollouts.call_failures import Failure, bad_reply_failure, status_failure
-from rollouts.chat_records import ChatReply, TokenLogprob
+from rollouts.calls.call_failures import Failure, bad_reply_failure, status_failure
+from rollouts.calls.chat_records import ChatReply, TokenLogprob
 
 
 def read_completion(data: object, headers: Mapping[str, str], key: str | None = None) -> ChatReply | Failure:

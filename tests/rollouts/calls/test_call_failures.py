@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rollouts.call_failures import Failure, read_retry_after, scrub, status_failure
+from rollouts.calls.call_failures import Failure, read_retry_after, scrub, status_failure
 
 JULY = "Wed, 01 Jul 2026 12:00:00 GMT"
 JULY_3S = "Wed, 01 Jul 2026 12:00:03 GMT"

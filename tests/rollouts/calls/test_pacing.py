@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollouts.pacing import MinuteWindow, Pace
+from rollouts.calls.pacing import MinuteWindow, Pace
 
 
 def test_throttling_halves_the_window_once_a_round_trip() -> None:

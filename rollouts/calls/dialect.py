@@ -11,7 +11,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-from rollouts.chat_records import ChatMessage, ChatRequest
+from rollouts.calls.chat_records import ChatMessage, ChatRequest
 
 LESSONS = (
     "max_tokens",

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from rollouts.call_failures import Failure
-from rollouts.chat_reading import read_completion
-from rollouts.chat_records import ChatReply, TokenLogprob
+from rollouts.calls.call_failures import Failure
+from rollouts.calls.chat_reading import read_completion
+from rollouts.calls.chat_records import ChatReply, TokenLogprob
 
 
 def read(data: object, **headers: str) -> ChatReply:

@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from itertools import count
 
+from rollouts.calls.limits import LimiterStatus, Limits, Order, Outcome, Permit, Spending
+from rollouts.calls.pacing import MinuteWindow, Pace, Taken
 from rollouts.errors import BudgetSpent, RunStopped
-from rollouts.limits import LimiterStatus, Limits, Order, Outcome, Permit, Spending
-from rollouts.pacing import MinuteWindow, Pace, Taken
 
 GRACE_S = 30.0
 NEVER = float("inf")

@@ -18,13 +18,13 @@ from dataclasses import dataclass, replace
 
 import openai
 
-from rollouts.call_failures import Failure, bad_reply_failure, connection_failure, status_failure, timeout_failure
-from rollouts.chat_reading import read_completion
-from rollouts.chat_records import CallError, ChatReply, ChatRequest
-from rollouts.dialect import Body, build_body, learn
-from rollouts.endpoint import CallSettings, Endpoint
-from rollouts.limits import Limiter, Order, Outcome, OutcomeKind, Spending
-from rollouts.prices import PRICES, Price, estimate_tokens, find_price
+from rollouts.calls.call_failures import Failure, bad_reply_failure, connection_failure, status_failure, timeout_failure
+from rollouts.calls.chat_reading import read_completion
+from rollouts.calls.chat_records import CallError, ChatReply, ChatRequest
+from rollouts.calls.dialect import Body, build_body, learn
+from rollouts.calls.endpoint import CallSettings, Endpoint
+from rollouts.calls.limits import Limiter, Order, Outcome, OutcomeKind, Spending
+from rollouts.calls.prices import PRICES, Price, estimate_tokens, find_price
 
 
 @dataclass(slots=True)

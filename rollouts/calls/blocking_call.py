@@ -11,7 +11,7 @@ import threading
 from types import TracebackType
 from typing import Self
 
-from rollouts.chat_records import Call, ChatReply, ChatRequest
+from rollouts.calls.chat_records import Call, ChatReply, ChatRequest
 
 
 class BlockingCall:

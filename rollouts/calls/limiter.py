@@ -14,9 +14,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
 
+from rollouts.calls.governing import NEVER, Blocked, CallBook
+from rollouts.calls.limits import LimiterStatus, Limits, Order, Outcome, Permit
 from rollouts.errors import RolloutsError
-from rollouts.governing import NEVER, Blocked, CallBook
-from rollouts.limits import LimiterStatus, Limits, Order, Outcome, Permit
 
 Clock = Callable[[], float]
 SHORTEST_WAIT_S = 0.001

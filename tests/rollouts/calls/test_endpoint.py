@@ -6,7 +6,7 @@ import pickle
 
 import pytest
 
-from rollouts.endpoint import OPENAI_URL, CallSettings, Endpoint
+from rollouts.calls.endpoint import OPENAI_URL, CallSettings, Endpoint
 from rollouts.errors import UsageError
 
 
