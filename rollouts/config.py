@@ -12,11 +12,12 @@ from typing import Any, Literal, get_args
 
 from rollouts.errors import UsageError
 from rollouts.frames import FRAME_FORMATS, FrameFormat
+from rollouts.grading_config import GRADERS, GRADING_KINDS, GradingConfig
 from rollouts.policies.registry import check_policy
 from rollouts.rubrics import RUBRICS
 from rollouts.scenarios import SCENARIOS, Scenario, find_scenario
 from rollouts.seeds import MAX_SEED, PUBLISHED, parse_seeds
-from rollouts.settings import Kind, convert, flag, layers, one_line, unknown
+from rollouts.settings import Given, Kind, convert, flag, layers, one_line, unknown
 
 PoolName = Literal["ray", "local"]
 POOLS: tuple[str, ...] = get_args(PoolName)
@@ -139,7 +140,36 @@ def load_config(
     Any wrong value, unknown key or impossible combination is one UsageError that names the thing, the value and the
     choices.
     """
-    given = layers(flags or {}, toml, os.environ if env is None else env, tuple(KINDS))
+    return _run_config(_given(flags, toml, env))
+
+
+def load_configs(
+    flags: Mapping[str, object] | None = None,
+    toml: Path | None = None,
+    env: Mapping[str, str] | None = None,
+) -> tuple[RunConfig, GradingConfig]:
+    """What to play and how to grade it, from the same three layers."""
+    given = _given(flags, toml, env)
+    return _run_config(given), GradingConfig.read(given)
+
+
+def load_grading_config(
+    flags: Mapping[str, object] | None = None,
+    toml: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    graders: tuple[str, ...] = GRADERS,
+) -> GradingConfig:
+    """How to grade a run that was played; settings of playing may stand in the file too."""
+    return GradingConfig.read(_given(flags, toml, env), graders)
+
+
+def _given(flags: Mapping[str, object] | None, toml: Path | None, env: Mapping[str, str] | None) -> dict[str, Given]:
+    known = (*KINDS, *GRADING_KINDS)
+    return layers(flags or {}, toml, os.environ if env is None else env, known)
+
+
+def _run_config(everything: Mapping[str, Given]) -> RunConfig:
+    given = {name: item for name, item in everything.items() if name in KINDS}
     values: dict[str, Any] = {name: convert(item, KINDS[name]) for name, item in given.items()}
     source = {name: given[name].source if name in given else flag(name) for name in KINDS}
     if "seeds" in given:

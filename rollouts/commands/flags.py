@@ -1,4 +1,5 @@
-"""The flags of `rollouts run`. Values stay text here: rollouts/config.py reads all three layers by one set of rules."""
+"""The flags of `rollouts run` and `rollouts grade`. Values stay text here: rollouts/config.py reads all three layers by
+one set of rules."""
 
 from __future__ import annotations
 
@@ -10,6 +11,8 @@ from cyclopts import Group, Parameter
 
 _WHAT = Group.create_ordered("What to play")
 _WHERE = Group.create_ordered("Where and with how much")
+_GRADING = Group.create_ordered("How to grade it")
+_MODELS = Group.create_ordered("Calls to models")
 _TROUBLE = Group.create_ordered("When things break")
 
 Texts = list[str] | None
@@ -71,5 +74,61 @@ class RunFlags:
 
     def given(self) -> dict[str, object]:
         """The flags that were given, by the names of RunConfig."""
-        values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        return {name: value for name, value in values.items() if value is not None}
+        return _given(self)
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class GradingFlags:
+    """One field a setting of GradingConfig, under the same name; None where the flag was not given."""
+
+    grade: Annotated[
+        Text,
+        _flag(_GRADING, "Who grades: heuristic (default, no model), llm, none; explicit (people) after the run."),
+    ] = None
+    grader_model: Annotated[Text, _flag(_GRADING, "The grader's model, as the endpoint calls it.")] = None
+    grade_from: Annotated[Text, _flag(_GRADING, "What the grader reads: transcript (default) or summaries.")] = None
+    summarize: Annotated[Text, _flag(_GRADING, "Offload entries of each episode: none (default) or llm.")] = None
+    summarizer_model: Annotated[Text, _flag(_GRADING, "The summarizer's model (the grader's).")] = None
+    credit: Annotated[Text, _flag(_GRADING, "Credit rule: events (default), summary, constant:x or none.")] = None
+    weights: Annotated[
+        Text, _flag(_GRADING, "R's weights as goal,process,satisfaction (0.45,0.30,0.25).", hyphen=True)
+    ] = None
+    gamma: Annotated[Text, _flag(_GRADING, "Discount of credit, 0 to 1 (0.9).", hyphen=True)] = None
+    repeat: Annotated[Text, _flag(_GRADING, "Times each episode is graded by a model (1).", hyphen=True)] = None
+    language: Annotated[Text, _flag(_GRADING, "Language of the prompts: en (default) or zh.")] = None
+    presentation: Annotated[
+        Text, _flag(_GRADING, "Order and length of what the grader is shown: forward (default), reversed or padded.")
+    ] = None
+    grader_chars: Annotated[
+        Text, _flag(_GRADING, "Most characters of one episode that a grader reads (24000).", hyphen=True)
+    ] = None
+    base_url: Annotated[
+        Text, _flag(_MODELS, "OpenAI-compatible endpoint, with /v1 (OPENAI_BASE_URL; the key is OPENAI_API_KEY).")
+    ] = None
+    graders: Annotated[Text, _flag(_MODELS, "Grader actors (1).", hyphen=True)] = None
+    summarizers: Annotated[Text, _flag(_MODELS, "Summarizer actors (1).", hyphen=True)] = None
+    lanes: Annotated[Text, _flag(_MODELS, "Units that each of them has under way (16).", hyphen=True)] = None
+    in_flight: Annotated[Text, _flag(_MODELS, "Requests at once, of the whole run (16).", hyphen=True)] = None
+    requests_per_minute: Annotated[Text, _flag(_MODELS, "Requests a minute, of the whole run.", hyphen=True)] = None
+    tokens_per_minute: Annotated[Text, _flag(_MODELS, "Tokens a minute, of the whole run.", hyphen=True)] = None
+    budget_calls: Annotated[Text, _flag(_MODELS, "Most requests of the run, over all its starts.", hyphen=True)] = None
+    budget_tokens: Annotated[Text, _flag(_MODELS, "Most tokens of the run, in and out.", hyphen=True)] = None
+    budget_usd: Annotated[Text, _flag(_MODELS, "Most money of the run, in US dollars.", hyphen=True)] = None
+    prices: Annotated[Text, _flag(_MODELS, "TOML file of prices, USD for a million tokens, a table a model.")] = None
+    request_timeout_s: Annotated[
+        Text, _flag(_MODELS, "Seconds that one request may take in all (60).", hyphen=True)
+    ] = None
+    request_tries: Annotated[Text, _flag(_MODELS, "Requests that may fail before a call does (6).", hyphen=True)] = None
+    retry_after_cap_s: Annotated[
+        Text, _flag(_MODELS, "Longest Retry-After that is waited for, in seconds (60).", hyphen=True)
+    ] = None
+
+    def given(self) -> dict[str, object]:
+        """The flags that were given, by the names of GradingConfig."""
+        return _given(self)
+
+
+def _given(flags: RunFlags | GradingFlags) -> dict[str, object]:
+    values = {field.name: getattr(flags, field.name) for field in dataclasses.fields(flags)}
+    return {name: value for name, value in values.items() if value is not None}

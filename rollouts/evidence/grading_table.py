@@ -1,0 +1,156 @@
+"""What people read about grades, summaries, credit and calls, made from a manifest's `grading` section alone.
+
+The source of a grade is in the name of every column and line that shows one: values of different sources are never
+read as one. A mean never stands without its coverage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+Section = Mapping[str, Any]
+_NONE = "-"
+_AXES = (("R", "mean_r"), ("goal", "mean_goal"), ("process", "mean_process"), ("satisfaction", "mean_satisfaction"))
+HEURISTIC_NOTE = "computed from metric, decisions and feedback: no model was asked"
+EXPLICIT_NOTE = "people's feedback alone: R is satisfaction alone, goal and process are absent"
+
+
+def grading_tables(manifest: Mapping[str, Any]) -> list[Table]:
+    """A table a grader, a line a scenario, rubric and policy."""
+    return [_grader_table(grader) for grader in _listed(manifest, "graders")]
+
+
+def grade_headings(source: str) -> tuple[str, ...]:
+    """The names of the number columns: each with the source that it comes from."""
+    return (*(f"{name} ({source})" for name, _ in _AXES), f"graded ({source})")
+
+
+def grade_cells(group: Section) -> tuple[str, ...]:
+    """One line: the means of R and the axes, and right beside them how many grades they are of."""
+    return (*(_number(group[key]) for _, key in _AXES), f"{group['graded']:,} of {group['of']:,}")
+
+
+def _grader_table(grader: Section) -> Table:
+    table = Table(title=Text(grader_title(grader)), title_justify="left")
+    for heading in ("scenario", "rubric", "policy"):
+        table.add_column(heading, overflow="fold")
+    for heading in grade_headings(grader["source"]):
+        table.add_column(Text(heading), justify="right", no_wrap=True)
+    for group in (*grader["groups"], *_whole(grader)):
+        names = (group["scenario"], group["rubric"], group["policy"])
+        table.add_row(*(Text(cell) for cell in (*names, *grade_cells(group))))
+    return table
+
+
+def _whole(grader: Section) -> list[dict[str, Any]]:
+    return [{**grader, "scenario": "all", "rubric": "", "policy": ""}] if len(grader["groups"]) > 1 else []
+
+
+def grader_title(grader: Section) -> str:
+    """Who graded, and what R is."""
+    source = grader["source"]
+    if source == "explicit":
+        return f"explicit grades, {grader['grader_id']}: {EXPLICIT_NOTE}"
+    weights = grader["weights"]
+    told = f"R = {weights['goal']:g} goal + {weights['process']:g} process + {weights['satisfaction']:g} satisfaction"
+    who = HEURISTIC_NOTE if source == "heuristic" else f"model {grader['model']}"
+    return f"{source} grades, {grader['grader_id']}: {who}; {told}"
+
+
+def grading_lines(manifest: Mapping[str, Any]) -> list[str]:
+    """What must stand under the tables: what is missing and why, what disagrees, what it took."""
+    return [
+        *(line for grader in _listed(manifest, "graders") for line in _grader_lines(grader)),
+        *(_disagreement_line(pair) for pair in _listed(manifest, "disagreements")),
+        *(_summarizer_line(summarizer) for summarizer in _listed(manifest, "summarizers")),
+        *(_credit_line(credit) for credit in _listed(manifest, "credits")),
+        *(line for calls in _listed(manifest, "calls") for line in _call_lines(calls)),
+    ]
+
+
+def _listed(manifest: Mapping[str, Any], name: str) -> list[Section]:
+    section = manifest.get("grading") or {}
+    return list(section.get(name, ()))
+
+
+def _grader_lines(grader: Section) -> Iterable[str]:
+    source = grader["source"]
+    name = f"{source} grades ({grader['grader_id']})"
+    yield f"{name}: graded {grader['graded']:,} of {grader['of']:,}" + _more(grader)
+    if grader["ungraded_by_cause"]:
+        yield f"ungraded ({source}): {_counts(grader['ungraded_by_cause'])}"
+    if grader["labels_compared"]:
+        against, compared = grader["labels_against"], grader["labels_compared"]
+        yield f"label against axes ({source}): {against:,} of {compared:,} labels contradict the goal axis"
+    if grader["n_cut"]:
+        yield (
+            f"cut ({source}): {grader['n_cut']:,} gradings did not see the whole episode, {grader['characters_cut']:,} "
+            "characters in all"
+        )
+
+
+def _more(grader: Section) -> str:
+    parts = [f"{grader[key]:,} {word}" for key, word in (("ungraded", "ungraded"), ("owed", "owed")) if grader[key]]
+    return "".join(f", {part}" for part in parts)
+
+
+def _disagreement_line(pair: Section) -> str:
+    share = _NONE if pair["rate"] is None else f"{pair['rate']:.1%}"
+    shift = _NONE if pair["mean_r_shift"] is None else f"{pair['mean_r_shift']:+.3f}"
+    return (
+        f"presentation (llm): {pair['first_presentation']} and {pair['second_presentation']} disagree on {share} of "
+        f"{pair['n']:,} episodes graded in both, mean R moves by {shift}"
+    )
+
+
+def _summarizer_line(summarizer: Section) -> str:
+    entries, degraded = summarizer["entries"], summarizer["degraded"]
+    causes = f" ({_counts(summarizer['degraded_by_cause'])})" if summarizer["degraded_by_cause"] else ""
+    score = _NONE if summarizer["mean_score"] is None else f"{summarizer['mean_score']:.2f}"
+    scored = f"mean score {score} over {entries - degraded:,} scored"
+    owed = f", {summarizer['owed']:,} episodes owed" if summarizer["owed"] else ""
+    name = f"summaries ({summarizer['summarizer_id']})"
+    return f"{name}: {entries:,} entries, {degraded:,} degraded{causes}, {scored}{owed}"
+
+
+def _credit_line(credit: Section) -> str:
+    without = f", {credit['without']:,} episodes without" if credit["without"] else ""
+    return (
+        f"credit from {credit['source']} grades ({credit['credit_id']}): rule {credit['rule']}, gamma "
+        f"{credit['gamma']:g}, {credit['rows']:,} decisions of {credit['episodes']:,} episodes{without}"
+    )
+
+
+def _call_lines(calls: Section) -> Iterable[str]:
+    name = f"calls ({calls['who']})"
+    failed = f", {calls['failed']:,} without an answer" if calls["failed"] else ""
+    yield (
+        f"{name}: {calls['calls']:,} calls, {calls['tries']:,} requests{failed}, {calls['cache_hits']:,} replies used "
+        f"again, {calls['tokens_in']:,} tokens in, {calls['tokens_out']:,} out, {_cost(calls)}"
+    )
+    yield f"{name}: queue {_times(calls['queue_ms'])}, answer {_times(calls['answer_ms'])}"
+    if calls["adjustments"]:
+        yield f"{name}: the endpoint refused, and was sent instead: {_counts(calls['adjustments'])}"
+
+
+def _cost(calls: Section) -> str:
+    if calls["cost_usd"] is None:
+        return "cost unknown (no price for the model): tokens only"
+    rest = f" and {calls['calls_without_price']:,} calls without a price" if calls["calls_without_price"] else ""
+    return f"{calls['cost_usd']:.4f} USD{rest}"
+
+
+def _times(of: Section) -> str:
+    return " / ".join(_NONE if of[key] is None else f"{of[key]:,.0f}" for key in ("p50", "p95")) + " ms p50/p95"
+
+
+def _counts(of: Mapping[str, int]) -> str:
+    return ", ".join(f"{n:,} {name}" for name, n in sorted(of.items(), key=lambda item: (-item[1], item[0])))
+
+
+def _number(value: float | None) -> str:
+    return _NONE if value is None else f"{value:+.3f}"

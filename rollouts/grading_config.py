@@ -1,0 +1,175 @@
+"""How a run's episodes are to be graded: one frozen GradingConfig. None of it is part of a run's identity.
+
+Knows nothing of graders: what weights, credit rules and languages there are is the business of whoever makes an order
+of work from it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rollouts.errors import UsageError
+from rollouts.settings import Given, Kind, convert, flag, unknown
+
+GRADERS = ("none", "heuristic", "llm")
+LATE_GRADERS = (*GRADERS, "explicit")
+"""People's feedback can only come after an episode: `explicit` is for a run that was played."""
+SUMMARIZERS = ("none", "llm")
+READS = ("transcript", "summaries")
+PRESENTATIONS = ("forward", "reversed", "padded")
+
+
+@dataclass(frozen=True)
+class GradingConfig:
+    """Everything that grading can be told. `GradingConfig.read` makes checked ones; the constructor checks nothing.
+
+    `grade` is None where nobody said: then the heuristic grader. `grader_model` and `summarizer_model` are names as the
+    endpoint knows them; a summarizer without one of its own uses the grader's. `base_url` None is the environment's.
+    `grader_chars` is the most that a grader reads of one episode. `in_flight` bounds the requests of the whole run,
+    `graders` and `summarizers` are actors, each with up to `lanes` units under way. `prices` is a TOML file.
+    """
+
+    grade: str | None = None
+    summarize: str = "none"
+    grade_from: str = "transcript"
+    credit: str = "events"
+    grader_model: str | None = None
+    summarizer_model: str | None = None
+    base_url: str | None = None
+    language: str = "en"
+    presentation: str = "forward"
+    grader_chars: int | None = None
+    weights: str = "0.45,0.30,0.25"
+    gamma: float = 0.9
+    repeat: int = 1
+    graders: int = 1
+    summarizers: int = 1
+    lanes: int = 16
+    in_flight: int = 16
+    requests_per_minute: int | None = None
+    tokens_per_minute: int | None = None
+    budget_calls: int | None = None
+    budget_tokens: int | None = None
+    budget_usd: float | None = None
+    prices: str | None = None
+    request_timeout_s: float = 60.0
+    request_tries: int = 6
+    retry_after_cap_s: float = 60.0
+
+    @property
+    def grader(self) -> str:
+        """Who grades: the heuristic where nobody said otherwise."""
+        return self.grade or "heuristic"
+
+    @property
+    def calls_models(self) -> bool:
+        return "llm" in (self.grader, self.summarize)
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """Every model that is called, each once."""
+        wanted = ((self.grader, self.grader_model), (self.summarize, self.summarizer_model or self.grader_model))
+        return tuple(dict.fromkeys(model for who, model in wanted if who == "llm" and model))
+
+    def as_dict(self) -> dict[str, Any]:
+        """For the evidence: plain JSON values."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def read(cls, given: Mapping[str, Given], graders: tuple[str, ...] = GRADERS) -> GradingConfig:
+        """The checked configuration from what was given (`settings.layers`); names that are not ours are left alone.
+
+        Errors: `UsageError` that names the thing, the value and the choices.
+        """
+        ours = {name: item for name, item in given.items() if name in GRADING_KINDS}
+        values: dict[str, Any] = {name: convert(item, GRADING_KINDS[name]) for name, item in ours.items()}
+        source = {name: ours[name].source if name in ours else flag(name) for name in GRADING_KINDS}
+        config = cls(**values)
+        _check_choices(config, source, graders)
+        _check_numbers(config, source)
+        _check_models(config, source)
+        return config
+
+
+GRADING_KINDS: dict[str, Kind] = {
+    "grade": "text",
+    "summarize": "text",
+    "grade_from": "text",
+    "credit": "text",
+    "grader_model": "text",
+    "summarizer_model": "text",
+    "base_url": "text",
+    "language": "text",
+    "presentation": "text",
+    "grader_chars": "int",
+    "weights": "text",
+    "gamma": "float",
+    "repeat": "int",
+    "graders": "int",
+    "summarizers": "int",
+    "lanes": "int",
+    "in_flight": "int",
+    "requests_per_minute": "int",
+    "tokens_per_minute": "int",
+    "budget_calls": "int",
+    "budget_tokens": "int",
+    "budget_usd": "float",
+    "prices": "text",
+    "request_timeout_s": "float",
+    "request_tries": "int",
+    "retry_after_cap_s": "float",
+}
+_AT_LEAST_1 = (
+    *("repeat", "graders", "summarizers", "lanes", "in_flight", "requests_per_minute", "tokens_per_minute"),
+    *("request_tries", "grader_chars"),
+)
+_AT_LEAST_0 = ("budget_calls", "budget_tokens", "budget_usd", "retry_after_cap_s")
+_BIGGEST = 2**31 - 1
+_MOST_REPEATS = 1_000
+
+
+def _check_choices(config: GradingConfig, source: Mapping[str, str], graders: tuple[str, ...]) -> None:
+    for name, value, choices in (
+        ("grade", config.grader, graders),
+        ("summarize", config.summarize, SUMMARIZERS),
+        ("grade_from", config.grade_from, READS),
+        ("presentation", config.presentation, PRESENTATIONS),
+    ):
+        if value not in choices:
+            raise unknown(source[name], value, choices)
+
+
+def _check_numbers(config: GradingConfig, source: Mapping[str, str]) -> None:
+    for name in _AT_LEAST_1:
+        value: int | None = getattr(config, name)
+        most = _MOST_REPEATS if name == "repeat" else _BIGGEST
+        if value is not None and not 1 <= value <= most:
+            raise UsageError(f"{source[name]} is {value}: must be a whole number from 1 to {most}")
+    for name in _AT_LEAST_0:
+        amount: float | None = getattr(config, name)
+        if amount is not None and amount < 0:
+            raise UsageError(f"{source[name]} is {amount:g}: must be 0 or above")
+    if config.request_timeout_s <= 0:
+        raise UsageError(f"{source['request_timeout_s']} is {config.request_timeout_s:g}: must be above 0 seconds")
+
+
+def _check_models(config: GradingConfig, source: Mapping[str, str]) -> None:
+    """What is wanted must be there to be had: a model for each `llm`, summaries for whoever reads them."""
+    for name in ("grader_model", "summarizer_model", "base_url", "prices"):
+        if getattr(config, name) == "":
+            raise UsageError(f"{source[name]} is empty")
+    if config.grader == "llm" and config.grader_model is None:
+        raise UsageError(f"{source['grade']} llm wants a model: give {flag('grader_model')} NAME")
+    if config.summarize == "llm" and not (config.summarizer_model or config.grader_model):
+        raise UsageError(f"{source['summarize']} llm wants a model: give {flag('summarizer_model')} NAME")
+    if config.grade_from == "summaries" and config.grader != "llm":
+        raise UsageError(f"{source['grade_from']} summaries is for {flag('grade')} llm: no other grader reads text")
+    for name, value in (("grade_from", config.grade_from), ("credit", config.credit)):
+        if value in ("summaries", "summary") and config.summarize != "llm":
+            raise UsageError(f"{source[name]} {value} wants summaries: give {flag('summarize')} llm too")
+    if config.prices is not None and not Path(config.prices).is_file():
+        raise UsageError(f'{source["prices"]} "{config.prices}": there is no such file')
