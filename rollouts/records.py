@@ -5,6 +5,8 @@ Units are part of the names: `_s` seconds, `_ms` milliseconds, `_tics` engine ti
 
 from __future__ import annotations
 
+import dataclasses
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -264,6 +266,7 @@ class UnitReport:
 
     `steps` is None when no episode of the unit had a decision to record.
     `failures` holds one (stage, cause) for each failed episode, in episode order, None for a completed one.
+    `side`: what was judged where the unit was played, to be promoted right after it.
     """
 
     unit: int
@@ -274,3 +277,69 @@ class UnitReport:
     n_out_of_schema: int
     failures: tuple[tuple[str, str] | None, ...]
     engine_restarts: int = 0
+    side: SideReport | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SideCounts:
+    """What a grading, summarizing or credit task has made. `ungraded` and `degraded` are pairs (cause, how many).
+
+    `requests` counts HTTP requests, failed tries included; `reused` answers came from the stored calls. `cost_usd`
+    covers the calls with a known price; `unpriced` counts those with tokens and no price.
+    """
+
+    graded: int = 0
+    ungraded: tuple[tuple[str, int], ...] = ()
+    entries: int = 0
+    degraded: tuple[tuple[str, int], ...] = ()
+    credited: int = 0
+    calls: int = 0
+    requests: int = 0
+    reused: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+    cost_usd: float = 0.0
+    unpriced: int = 0
+
+    def __add__(self, other: SideCounts) -> SideCounts:
+        mine, others = dataclasses.asdict(self), dataclasses.asdict(other)
+        by_cause = {name: _joined(mine[name], others[name]) for name in ("ungraded", "degraded")}
+        return SideCounts(**{name: mine[name] + others[name] for name in mine if name not in by_cause}, **by_cause)
+
+
+def _joined(first: tuple[tuple[str, int], ...], second: tuple[tuple[str, int], ...]) -> tuple[tuple[str, int], ...]:
+    total = Counter(dict(first))
+    total.update(dict(second))
+    return tuple(sorted(total.items()))
+
+
+@dataclass(frozen=True, slots=True)
+class SideShard:
+    """A staged shard of a side table: `grades`, `summaries`, `credit` or `calls` of who is named by `id`.
+
+    `file.name` (`part-<unit>-<k>.parquet`) says for which k it was made: it can be committed only as the unit's next
+    part, so that nothing is judged twice. A shard of `calls` takes whatever k is free.
+    """
+
+    table: str
+    id: str
+    file: ShardFile
+
+
+@dataclass(frozen=True, slots=True)
+class SideReport:
+    """What a grading, summarizing or credit task tells the driver about a unit: counts and names, never data.
+
+    `shards` stand in the order in which they are promoted (calls first); () where there was nothing to add.
+    `failures` holds None or (stage, cause) for each episode of the unit, in its order: stage `grading` for an episode
+    whose newest grade is without score, `summaries` for one with degraded entries.
+    `complete` is False where work of the unit is still owed; `stop` then says why: ("budget" | "stopped", cause).
+    """
+
+    unit: int
+    attempt: str
+    shards: tuple[SideShard, ...]
+    failures: tuple[tuple[str, str] | None, ...]
+    counts: SideCounts = SideCounts()
+    complete: bool = True
+    stop: tuple[Literal["budget", "stopped"], str] | None = None

@@ -6,6 +6,7 @@ A column that a run does not use is null, never absent. A new column is a new `S
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from functools import cache
 
 import pyarrow as pa
@@ -13,79 +14,79 @@ from pyarrow import parquet as pq
 
 SCHEMA_VERSION = "1"
 
-_STR, _INT, _NUM, _FLAG = pa.string(), pa.int64(), pa.float64(), pa.bool_()
-_TIME = pa.timestamp("us", tz="UTC")
-_STRINGS = pa.list_(_STR)
-_NUMBERS = pa.list_(_NUM)
-FRAME = pa.struct([("bytes", pa.binary()), ("path", _STR)])
-NAMED_NUMBERS = pa.list_(pa.struct([("key", _STR), ("value", _NUM)]))
+STR, INT, NUM, FLAG = pa.string(), pa.int64(), pa.float64(), pa.bool_()
+TIME = pa.timestamp("us", tz="UTC")
+STRINGS = pa.list_(STR)
+_NUMBERS = pa.list_(NUM)
+FRAME = pa.struct([("bytes", pa.binary()), ("path", STR)])
+NAMED_NUMBERS = pa.list_(pa.struct([("key", STR), ("value", NUM)]))
 """A map by another name: Parquet stores the same, and `datasets` reads it (it has no map type)."""
-NAMED_COUNTS = pa.list_(pa.struct([("key", _STR), ("value", _INT)]))
-NAMED_STRINGS = pa.list_(pa.struct([("key", _STR), ("value", _STR)]))
+NAMED_COUNTS = pa.list_(pa.struct([("key", STR), ("value", INT)]))
+NAMED_STRINGS = pa.list_(pa.struct([("key", STR), ("value", STR)]))
 
-_KEY = [
-    ("run_id", _STR),
-    ("episode_id", _STR),
-    ("scenario", _STR),
-    ("rubric", _STR),
-    ("policy", _STR),
-    ("seed", _INT),
-    ("episode_index", _INT),
+KEY = [
+    ("run_id", STR),
+    ("episode_id", STR),
+    ("scenario", STR),
+    ("rubric", STR),
+    ("policy", STR),
+    ("seed", INT),
+    ("episode_index", INT),
 ]
 
 
-def _schema(fields: list[tuple[str, pa.DataType]], pictures: tuple[str, ...] = ()) -> pa.Schema:
+def make_schema(fields: Sequence[tuple[str, pa.DataType]], pictures: tuple[str, ...] = ()) -> pa.Schema:
     """A schema whose `pictures` are pictures to `datasets`: RGB, for a palette PNG opens as indices."""
     features = {name: {"_type": "Image", "mode": "RGB"} for name in pictures}
     hugging_face = json.dumps({"info": {"features": features}})
-    return pa.schema(fields, metadata={"schema_version": SCHEMA_VERSION, "huggingface": hugging_face})
+    return pa.schema(list(fields), metadata={"schema_version": SCHEMA_VERSION, "huggingface": hugging_face})
 
 
-STEPS = _schema(
+STEPS = make_schema(
     [
-        *_KEY,
-        ("tick", _INT),
-        ("game_tic", _INT),
-        ("tics", _INT),
-        ("state", _STR),
-        ("policy_text", _STR),
+        *KEY,
+        ("tick", INT),
+        ("game_tic", INT),
+        ("tics", INT),
+        ("state", STR),
+        ("policy_text", STR),
         ("frame", FRAME),
-        ("teacher_action", _STR),
-        ("model_action", _STR),
-        ("effective_action", _STR),
-        ("acted_by", _STR),
-        ("asked", _FLAG),
-        ("out_of_schema", _FLAG),
-        ("schema_error", _STR),
-        ("error", _STR),
-        ("parse_rule", _STR),
-        ("options", _STRINGS),
-        ("options_shown", _STRINGS),
+        ("teacher_action", STR),
+        ("model_action", STR),
+        ("effective_action", STR),
+        ("acted_by", STR),
+        ("asked", FLAG),
+        ("out_of_schema", FLAG),
+        ("schema_error", STR),
+        ("error", STR),
+        ("parse_rule", STR),
+        ("options", STRINGS),
+        ("options_shown", STRINGS),
         ("probabilities", _NUMBERS),
-        ("option_mass", _NUM),
-        ("confidence", _NUM),
-        ("latency_ms", _NUM),
-        ("messages", _STR),
-        ("raw_reply", _STR),
-        ("finish_reason", _STR),
-        ("reply_tokens", _STRINGS),
+        ("option_mass", NUM),
+        ("confidence", NUM),
+        ("latency_ms", NUM),
+        ("messages", STR),
+        ("raw_reply", STR),
+        ("finish_reason", STR),
+        ("reply_tokens", STRINGS),
         ("reply_logprobs", _NUMBERS),
-        ("tokens_in", _INT),
-        ("tokens_out", _INT),
-        ("model_version", _STR),
-        ("health", _INT),
-        ("ammo", _INT),
-        ("kills", _INT),
-        ("health_after", _INT),
-        ("ammo_after", _INT),
-        ("kills_after", _INT),
-        ("n_visible", _INT),
-        ("events", _STRINGS),
+        ("tokens_in", INT),
+        ("tokens_out", INT),
+        ("model_version", STR),
+        ("health", INT),
+        ("ammo", INT),
+        ("kills", INT),
+        ("health_after", INT),
+        ("ammo_after", INT),
+        ("kills_after", INT),
+        ("n_visible", INT),
+        ("events", STRINGS),
         ("variables", NAMED_NUMBERS),
-        ("reward", _NUM),
-        ("terminated", _FLAG),
-        ("truncated", _FLAG),
-        ("decided_at", _TIME),
+        ("reward", NUM),
+        ("terminated", FLAG),
+        ("truncated", FLAG),
+        ("decided_at", TIME),
     ],
     pictures=("frame",),
 )
@@ -93,40 +94,40 @@ STEPS = _schema(
 what the policy saw, before the action. `probabilities` stand in the order of `options`; an option that the policy did
 not name is null there, and the whole is null where it named none."""
 
-EPISODES = _schema(
+EPISODES = make_schema(
     [
-        *_KEY,
-        ("unit", _INT),
-        ("metric_name", _STR),
-        ("metric", _NUM),
-        ("steps", _INT),
-        ("tics", _INT),
-        ("step_cap", _INT),
-        ("n_out_of_schema", _INT),
+        *KEY,
+        ("unit", INT),
+        ("metric_name", STR),
+        ("metric", NUM),
+        ("steps", INT),
+        ("tics", INT),
+        ("step_cap", INT),
+        ("n_out_of_schema", INT),
         ("out_of_schema_by_cause", NAMED_COUNTS),
-        ("latency_ms_p50", _NUM),
-        ("latency_ms_p95", _NUM),
-        ("total_reward", _NUM),
-        ("status", _STR),
-        ("stage", _STR),
-        ("cause", _STR),
-        ("end_reason", _STR),
-        ("terminated", _FLAG),
-        ("truncated", _FLAG),
-        ("trajectory_hash", _STR),
-        ("frames_hash", _STR),
-        ("final_state", _STR),
+        ("latency_ms_p50", NUM),
+        ("latency_ms_p95", NUM),
+        ("total_reward", NUM),
+        ("status", STR),
+        ("stage", STR),
+        ("cause", STR),
+        ("end_reason", STR),
+        ("terminated", FLAG),
+        ("truncated", FLAG),
+        ("trajectory_hash", STR),
+        ("frames_hash", STR),
+        ("final_state", STR),
         ("final_frame", FRAME),
-        ("steps_shard", _STR),
-        ("steps_shard_rows", _INT),
-        ("steps_shard_bytes", _INT),
-        ("steps_shard_sha256", _STR),
-        ("actor", _STR),
-        ("node", _STR),
-        ("tries", _INT),
+        ("steps_shard", STR),
+        ("steps_shard_rows", INT),
+        ("steps_shard_bytes", INT),
+        ("steps_shard_sha256", STR),
+        ("actor", STR),
+        ("node", STR),
+        ("tries", INT),
         ("versions", NAMED_STRINGS),
-        ("started_at", _TIME),
-        ("ended_at", _TIME),
+        ("started_at", TIME),
+        ("ended_at", TIME),
     ],
     pictures=("final_frame",),
 )
@@ -135,7 +136,7 @@ Of two rows of one episode the one with the higher `unit` counts. `steps` counts
 file in `steps/` with the rows of all the unit's episodes, null where there are none. `tries` counts earlier failed
 tries."""
 
-PLAN = _schema([("unit", _INT), *_KEY[1:], ("tries", _INT)])
+PLAN = make_schema([("unit", INT), *KEY[1:], ("tries", INT)])
 """A row an episode, in the order in which they are planned."""
 
 STEPS_EXEMPT = frozenset({"run_id", "latency_ms", "decided_at"})
@@ -149,8 +150,22 @@ EPISODES_EXEMPT = frozenset(
 FRAME_COLUMNS = frozenset({"frame.bytes", "final_frame.bytes"})
 _TEXT_COLUMNS = frozenset(
     {"state", "policy_text", "messages", "raw_reply", "error", "cause", "final_state", "reply_tokens.list.element"}
+    | {"reason", "detail", "tool_call", "summary", "content", "reasoning", "refusal", "text"}
 )
-_UNIQUE_VALUES = frozenset({"state", "policy_text", "messages", "raw_reply", "decided_at", "frame.path", "final_state"})
+_UNIQUE_VALUES = frozenset(
+    {"state", "policy_text", "messages", "raw_reply", "decided_at", "frame.path", "final_state"}
+    | {
+        "reason",
+        "content",
+        "reasoning",
+        "summary",
+        "tool_call_id",
+        "timestamp",
+        "call_id",
+        "request_sha256",
+        "request_id",
+    }
+)
 
 
 @cache
