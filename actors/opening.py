@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from actors.capacity import Share, choose_actors
@@ -24,18 +25,24 @@ class Wish:
     most_mb: int | None = 2_000
 
 
-def open_ray_pool(make: MakePlayer, wish: Wish) -> Pool:
-    """A pool whose `close` also ends a Ray of our own. Nothing is started in it yet.
+def open_ray_pool(make: MakePlayer, wish: Wish, cluster: Cluster | None = None) -> Pool:
+    """A pool on `cluster`; without one, the pool's `close` also ends a Ray of our own. Nothing is started in it yet.
 
     Errors: UsageError where Ray cannot be reached, or where its nodes can never hold what is asked for.
     """
     wish.share.check()
-    cluster = Cluster(wish.cluster)
+    if cluster is not None:
+        return _ray_pool(make, wish, cluster, None)
+    own = Cluster(wish.cluster)
     try:
-        slots = choose_actors(cluster.nodes(), wish.share, wish.actors, cluster.grows())
-        from actors.ray_pool import RayPool  # noqa: PLC0415  Ray must see the cluster's settings first
-
-        return RayPool(make, slots, wish.share, wish.most_episodes, wish.most_mb, on_close=cluster.close)
+        return _ray_pool(make, wish, own, own.close)
     except BaseException:
-        cluster.close()
+        own.close()
         raise
+
+
+def _ray_pool(make: MakePlayer, wish: Wish, cluster: Cluster, on_close: Callable[[], None] | None) -> Pool:
+    slots = choose_actors(cluster.nodes(), wish.share, wish.actors, cluster.grows())
+    from actors.ray_pool import RayPool  # noqa: PLC0415  Ray must see the cluster's settings first
+
+    return RayPool(make, slots, wish.share, wish.most_episodes, wish.most_mb, on_close=on_close)

@@ -15,6 +15,7 @@ from rollouts.errors import RunStopped
 from rollouts.frames import FrameFormat
 from rollouts.pools.pool import Event, Finished, Pool, Started, Task
 from rollouts.progress import Reporter
+from rollouts.records import UnitReport
 from rollouts.signals import Signals
 from rollouts.store.storage import open_storage
 
@@ -53,7 +54,7 @@ class Stopwatch:
         for event in events:
             if isinstance(event, Started):
                 self.started_s[event.slot] = time.perf_counter()
-            elif isinstance(event, Finished):
+            elif isinstance(event, Finished) and isinstance(event.report, UnitReport):
                 self.units.setdefault(event.slot, []).append(Unit(time.perf_counter(), event.report.n_decisions))
         return events
 

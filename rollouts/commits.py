@@ -12,9 +12,11 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from rollouts.errors import LeaseError, StorageError, TryVoid
-from rollouts.records import UnitReport
+from rollouts.pools.pool import Report
+from rollouts.records import SideReport, UnitReport
 from rollouts.run.lease import Lease
 from rollouts.run.run_folder import RunFolder
+from rollouts.run.side_folder import SideFolder
 
 
 class Commits(Protocol):
@@ -24,7 +26,7 @@ class Commits(Protocol):
         """A name that no other attempt of this or any other driver has."""
         ...
 
-    def promote(self, report: UnitReport) -> object:
+    def promote(self, report: Report) -> object:
         """Make a staged unit part of the run; nothing where it is already.
 
         Errors: TryVoid (play the unit again), StorageError, LeaseError.
@@ -46,8 +48,27 @@ class RunCommits:
     def next_attempt(self) -> str:
         return self.lease.next_attempt()
 
-    def promote(self, report: UnitReport) -> bool:
+    def promote(self, report: Report) -> bool:
+        assert isinstance(report, UnitReport)
         return self.folder.promote(self.lease, report)
+
+    def heartbeat(self) -> None:
+        self.lease.beat()
+
+
+@dataclass(frozen=True)
+class SideCommits:
+    """Commits to the side tables of a run, under the run's lease."""
+
+    side: SideFolder
+    lease: Lease
+
+    def next_attempt(self) -> str:
+        return self.lease.next_attempt()
+
+    def promote(self, report: Report) -> bool:
+        assert isinstance(report, SideReport)
+        return self.side.promote(self.lease, report)
 
     def heartbeat(self) -> None:
         self.lease.beat()
@@ -57,7 +78,7 @@ class RunCommits:
 class Commit:
     """One that is through: `refused` says why the unit has to be played again, `error` why the run has to stop."""
 
-    report: UnitReport
+    report: Report
     refused: str | None = None
     error: StorageError | LeaseError | None = None
 
@@ -65,7 +86,7 @@ class Commit:
 class CommitQueue:
     """Commits under way. Bounded by its user: `full` says when to wait."""
 
-    def __init__(self, promote: Callable[[UnitReport], object], threads: int, most: int) -> None:
+    def __init__(self, promote: Callable[[Report], object], threads: int, most: int) -> None:
         self._promote = promote
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="commit")
         self._most = most
@@ -78,7 +99,7 @@ class CommitQueue:
     def full(self) -> bool:
         return len(self._under_way) >= self._most
 
-    def add(self, report: UnitReport) -> None:
+    def add(self, report: Report) -> None:
         self._under_way.add(self._threads.submit(self._commit, report))
 
     def through(self, timeout_s: float) -> list[Commit]:
@@ -91,7 +112,7 @@ class CommitQueue:
         """Begin no more; what is under way is not waited for."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    def _commit(self, report: UnitReport) -> Commit:
+    def _commit(self, report: Report) -> Commit:
         try:
             self._promote(report)
         except TryVoid as error:

@@ -2,6 +2,7 @@
 
     outcome = drive(owed_units, pool, RunCommits(folder, lease), signals=signals, on_event=show)
 
+Units may also arrive while it goes on (`arrivals`): what judges them is driven by the same loop, in other threads.
 Nothing here blocks for long, so that a signal is seen at once; what is in memory does not grow with the episodes.
 """
 
@@ -10,16 +11,28 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, assert_never
+from typing import Literal, Protocol, assert_never
 
 from rollouts.commits import Commit, CommitQueue, Commits, Heart
 from rollouts.errors import LeaseError, StorageError
+from rollouts.pools.arrivals import NOTHING_MORE, Arrivals
 from rollouts.pools.patience import Limits
-from rollouts.pools.pool import Event, Finished, Lost, Noted, Pool, Progressed, Started, StartFailed, TaskFailed
+from rollouts.pools.pool import (
+    Event,
+    Finished,
+    Lost,
+    Noted,
+    Pool,
+    Progressed,
+    Report,
+    Started,
+    StartFailed,
+    TaskFailed,
+)
 from rollouts.pools.scheduler import Scheduler
 from rollouts.pools.slots import Command, Kill, Send, Start
-from rollouts.records import Unit, UnitReport
-from rollouts.signals import Interrupted, Signals
+from rollouts.records import Unit
+from rollouts.signals import Interrupted
 
 LOOK_AROUND_S = 0.2
 LAST_COMMITS_S = 1.0
@@ -30,7 +43,7 @@ class Committed:
     """A unit is part of the run now."""
 
     unit: Unit
-    report: UnitReport
+    report: Report
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,17 +61,26 @@ class Remark:
 
 
 RunEvent = Committed | Workers | Remark
+State = Literal["complete", "budget", "stopped", "interrupted"]
+
+
+class Stop(Protocol):
+    """Says whether to stop, and by which signal: `Signals`, or what a thread is told by another."""
+
+    @property
+    def received(self) -> int | None: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """How it ended. `complete`: nothing is owed; `stopped`: the run cannot go on, `cause` says why and `error` is the
-    storage's or the lease's own where it was that; `interrupted`: by `signal`, with something still owed.
+    storage's or the lease's own where it was that; `budget`: the same because the budget for model calls is spent;
+    `interrupted`: by `signal`, with something still owed.
 
     `committed` and `owed` count units; `failed_episodes` those among the committed, the first with its cause.
     """
 
-    state: Literal["complete", "stopped", "interrupted"]
+    state: State
     committed: int
     owed: int
     failed_episodes: int
@@ -78,24 +100,27 @@ def drive(  # noqa: PLR0913  all but three are named and have defaults
     commits: Commits,
     *,
     limits: Limits | None = None,
-    signals: Signals | None = None,
+    arrivals: Arrivals = NOTHING_MORE,
+    signals: Stop | None = None,
     on_event: Callable[[RunEvent], None] = _ignore,
     commit_threads: int = 4,
     heartbeat_s: float = 5.0,
+    last_tasks_s: float = 0.0,
 ) -> Outcome:
-    """Play and commit all `units` (those that are owed). Closes the pool, whatever happens.
+    """Play and commit all `units` (those that are owed) and those that arrive. Closes the pool, whatever happens.
 
-    On the first signal, units in flight are dropped and commits under way get a moment. `on_event` is called in the
-    caller's thread.
+    On the first signal, units in flight are dropped and commits under way get a moment. Where the run stops by itself,
+    tasks under way get `last_tasks_s` to end. `on_event` is called in the caller's thread.
     """
     scheduler = Scheduler(units, pool.slots, commits.next_attempt, limits)
     queue = CommitQueue(commits.promote, commit_threads, most=4 * (commit_threads + pool.slots))
-    course = _Course(units, pool, scheduler, queue, on_event)
+    course = _Course(units, arrivals, pool, scheduler, queue, on_event)
     with Heart(commits.heartbeat, heartbeat_s) as heart:
         try:
             while course.goes_on and not (signals and signals.received):
                 course.step()
                 course.error = course.error or heart.error
+            course.let_tasks_end(last_tasks_s, signals)
         except Interrupted:
             pass
         finally:
@@ -107,15 +132,18 @@ def drive(  # noqa: PLR0913  all but three are named and have defaults
 class _Course:
     """One run's loop body, and what it has counted."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917  what `drive` has put together
         self,
         units: Sequence[Unit],
+        arrivals: Arrivals,
         pool: Pool,
         scheduler: Scheduler,
         queue: CommitQueue,
         on_event: Callable[[RunEvent], None],
     ) -> None:
         self._units = {unit.number: unit for unit in units}
+        self._arrivals = arrivals
+        self._parts: set[str] = set()
         self._pool = pool
         self._scheduler = scheduler
         self._queue = queue
@@ -128,18 +156,31 @@ class _Course:
 
     @property
     def goes_on(self) -> bool:
-        played = self._scheduler.done and not len(self._queue)
+        played = self._arrivals.exhausted and self._scheduler.done and not len(self._queue)
         return not played and self._scheduler.stopped is None and self.error is None
 
     def step(self) -> None:
+        for unit in self._arrivals.take():
+            self._units[unit.number] = unit
+            self._scheduler.add(unit)
         for command in self._scheduler.commands(time.monotonic()):
             self._obey(command)
-        if not self._scheduler.done and not self._queue.full:
+        if not self._queue.full and not (self._scheduler.done and self._arrivals.exhausted):
             for event in self._pool.wait(min(self._scheduler.wait_s(time.monotonic()), LOOK_AROUND_S)):
                 self._take_in(event)
             self._collect(0.0)
         else:
             self._collect(LOOK_AROUND_S)
+
+    def let_tasks_end(self, patience_s: float, signals: Stop | None) -> None:
+        """Begin nothing more, and take in what still comes."""
+        over = time.monotonic() + patience_s
+        while self._scheduler.busy and self.error is None and time.monotonic() < over:
+            if signals and signals.received:
+                return
+            for event in self._pool.wait(LOOK_AROUND_S):
+                self._take_in(event)
+            self._collect(0.0)
 
     def finish(self, patience_s: float | None) -> None:
         """Commit what is whole, as far as that goes in the time; then no more."""
@@ -151,9 +192,9 @@ class _Course:
     def outcome(self, signal: int | None) -> Outcome:
         owed = len(self._units) - self._committed
         cause = str(self.error) if self.error else self._scheduler.stopped
-        state: Literal["complete", "stopped", "interrupted"] = "complete"
+        state: State = "complete"
         if cause is not None:
-            state = "stopped"
+            state = "budget" if self._scheduler.budget_spent and self.error is None else "stopped"
         elif owed:
             state = "interrupted"
         return Outcome(
@@ -182,6 +223,8 @@ class _Course:
     def _take_in(self, event: Event) -> None:
         report = self._scheduler.feed(event, time.monotonic())
         if report is not None:
+            if isinstance(event, Finished) and event.halted is not None:
+                self._parts.add(report.attempt)
             self._queue.add(report)
         if remark := _remark(event):
             self._on_event(Remark(remark))
@@ -199,11 +242,15 @@ class _Course:
                 self._count(commit.report)
 
     def _refuse(self, commit: Commit, cause: str) -> None:
+        if commit.report.attempt in self._parts:
+            return  # the unit is owed in any case
         self._scheduler.refused(self._units[commit.report.unit], cause)
         self._on_event(Remark(f"unit {commit.report.unit} is played again: {cause}"))
 
-    def _count(self, report: UnitReport) -> None:
+    def _count(self, report: Report) -> None:
         unit = self._units[report.unit]
+        if report.attempt in self._parts:
+            return
         self._committed += 1
         for key, failure in zip(unit.keys(), report.failures, strict=True):
             if failure is not None:

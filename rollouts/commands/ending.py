@@ -13,7 +13,7 @@ from rollouts.evidence.manifest import MANIFEST, read_manifest, write_evidence
 from rollouts.run.run_folder import RunFolder
 from rollouts.settings import one_line
 
-State = Literal["complete", "stopped", "interrupted"]
+State = Literal["complete", "budget", "stopped", "interrupted"]
 FROM_MANIFEST = ("results", "coverage", "failures")
 
 
@@ -52,7 +52,7 @@ def conclude(ready: Ready, played: Played) -> Ending:
         folder.finish(ready.lease)
     except (StorageError, LeaseError) as error:
         cause = cause or str(error)
-    state: State = "stopped" if cause else outcome.state
+    state: State = "stopped" if cause and outcome.state != "budget" else outcome.state
     return Ending(state, owed, manifest, cause, signal)
 
 

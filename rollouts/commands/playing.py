@@ -13,7 +13,7 @@ from rollouts.plan import extend_plan, make_plan, owed
 from rollouts.pools.patience import Limits
 from rollouts.pools.pool import Pool
 from rollouts.progress import Counts, Launch, Reporter
-from rollouts.records import Unit
+from rollouts.records import Unit, UnitReport
 from rollouts.run.lease import Lease
 from rollouts.run.run_folder import RunFolder
 from rollouts.run.run_record import make_run_record
@@ -105,6 +105,7 @@ def play(ready: Ready, pool: Pool, reporter: Reporter, signals: Signals) -> Play
             reporter.note(event.text)
         elif isinstance(event, Committed):
             report = event.report
+            assert isinstance(report, UnitReport)
             failed = sum(failure is not None for failure in report.failures)
             counts = counts.plus(len(report.failures), failed, report.n_decisions, report.n_out_of_schema)
             reporter.counts(counts)

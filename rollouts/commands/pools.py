@@ -1,35 +1,112 @@
-"""Makes the pool that a run asks for. Ray is imported only when it is wanted."""
+"""Where a command's work happens: in this process, or on Ray. Ray is imported only when it is wanted.
+
+with Place(config.pool, config.address) as place:
+    pool = place.rollout_pool(prepared, signals)                 # plays
+    with place.side_pipeline(wish, folder, lease, signals) as pipeline: ...     # judges
+"""
 
 from __future__ import annotations
 
+from types import TracebackType
+from typing import Self
+
 from actors.capacity import Share
-from actors.cluster import ClusterSettings
+from actors.cluster import Cluster, ClusterSettings
 from actors.opening import Wish, open_ray_pool
+from grading.lines import Bench, LocalBench, SideWish, make_pipeline
+from grading.pipeline import SidePipeline
 from rollouts.commands.preparing import Prepared
+from rollouts.commits import SideCommits
 from rollouts.pools.local_pool import LocalPool
 from rollouts.pools.patience import Limits
 from rollouts.pools.players import MakeWorker
 from rollouts.pools.pool import Pool
 from rollouts.pools.wear import Wear
+from rollouts.run.lease import Lease
+from rollouts.run.run_folder import RunFolder
+from rollouts.run.side_folder import SideFolder
 from rollouts.signals import Signals
 
 
+class Place:
+    """`kind` is `local` or `ray`, `address` that of a cluster to join (None: RAY_ADDRESS, else a Ray of our own).
+
+    Ray is joined or started when the first pool is made, and left when the place is closed.
+    """
+
+    def __init__(self, kind: str, address: str | None = None) -> None:
+        self._kind = kind
+        self._address = address
+        self._cluster: Cluster | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def rollout_pool(self, prepared: Prepared, signals: Signals) -> Pool:
+        """The run's pool, ready to start workers. Errors: `UsageError` where the cluster cannot hold what is asked."""
+        if self._kind == "local":
+            return _local_pool(prepared, signals)
+        wish = _wish(prepared)
+        wish.share.check()
+        return open_ray_pool(_workers(prepared), wish, self._ray(signals))
+
+    def side_pipeline(self, wish: SideWish, folder: RunFolder, lease: Lease, signals: Signals) -> SidePipeline:
+        """The lines that judge, to be entered; `lease` is the run's. Give it what is owed with `add_owed`."""
+        bench: Bench
+        if self._kind == "local" or not wish.order.uses_model:
+            bench = LocalBench(wish)
+        else:
+            self._ray(signals)
+            from actors.side_lanes import RayBench  # noqa: PLC0415  imports Ray
+
+            bench = RayBench(wish)
+        return make_pipeline(wish, bench, SideCommits(SideFolder(folder), lease), signals)
+
+    def close(self) -> None:
+        """Leave Ray; one of our own ends with all its actors. Idempotent."""
+        cluster, self._cluster = self._cluster, None
+        if cluster is not None:
+            cluster.close()
+
+    def _ray(self, signals: Signals) -> Cluster:
+        if self._cluster is None:
+            self._cluster = Cluster(ClusterSettings(self._address))
+            signals.install()
+        return self._cluster
+
+
 def make_pool(prepared: Prepared, signals: Signals) -> Pool:
-    """The run's pool, ready to start workers. Errors: `UsageError` where the cluster cannot hold what is asked for."""
-    config, make = prepared.config, MakeWorker(prepared.order, prepared.folder.storage.uri)
-    if config.pool == "local":
-        wear = Wear(config.recycle_after, config.recycle_above_mb)
-        return LocalPool(make.here(), signals, Limits().stall_s, wear)
-    wish = Wish(
+    """A pool that nobody shares a Ray with: its `close` leaves that too. Errors: as `Place.rollout_pool`."""
+    if prepared.config.pool == "local":
+        return _local_pool(prepared, signals)
+    pool = open_ray_pool(_workers(prepared), _wish(prepared))
+    signals.install()
+    return pool
+
+
+def _workers(prepared: Prepared) -> MakeWorker:
+    return MakeWorker(prepared.order, prepared.folder.storage.uri)
+
+
+def _local_pool(prepared: Prepared, signals: Signals) -> Pool:
+    wear = Wear(prepared.config.recycle_after, prepared.config.recycle_above_mb)
+    return LocalPool(_workers(prepared).here(), signals, Limits().stall_s, wear)
+
+
+def _wish(prepared: Prepared) -> Wish:
+    config = prepared.config
+    return Wish(
         ClusterSettings(config.address),
         config.actors,
         Share(config.cpus_per_actor, config.gpus_per_actor),
         config.recycle_after,
         config.recycle_above_mb,
     )
-    pool = open_ray_pool(make, wish)
-    signals.install()
-    return pool
 
 
 def check_place(prepared: Prepared) -> None:

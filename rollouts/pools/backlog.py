@@ -23,11 +23,15 @@ class Backlog:
         self._groups: dict[Group, deque[Unit]] = {}
         self._size = 0
         for unit in units:
-            self._groups.setdefault(group_of(unit), deque()).append(unit)
-            self._size += 1
+            self.add(unit)
 
     def __len__(self) -> int:
         return self._size
+
+    def add(self, unit: Unit) -> None:
+        """Put it behind all others of its group."""
+        self._groups.setdefault(group_of(unit), deque()).append(unit)
+        self._size += 1
 
     def give_back(self, unit: Unit) -> None:
         """Put it before all others."""

@@ -17,7 +17,8 @@ class DeathCaps:
 class Limits:
     """Times are seconds; deaths and failures are counted in a row: anything that goes well resets them.
 
-    `slot_deaths` and `failed_starts` are for one slot, `same_cause` for failed episodes and tasks of the whole run.
+    `slot_deaths` and `failed_starts` are for one slot, `same_cause` for failed tasks of the whole run and
+    `failed_episodes` for its failed episodes (None: any number).
     `stall_s`: no decision for so long; `first_decision_s`: the same where a worker first has to set up its group;
     `unit_s`: one task altogether. `starting`: workers in the making at once (or as many as are ready, if more).
     A slot rests `rest_s` after a failure, doubled with each further one up to `longest_rest_s`.
@@ -27,6 +28,7 @@ class Limits:
     slot_deaths: int = 5
     failed_starts: int = 3
     same_cause: int = 3
+    failed_episodes: int | None = 3
     start_s: float = 120.0
     first_decision_s: float = 300.0
     stall_s: float = 120.0

@@ -19,8 +19,8 @@ from rollouts.errors import BudgetSpent, LeaseError, RunStopped, ScenarioError, 
 from rollouts.records import Unit, UnitReport
 from rollouts.scrub import describe_error, scrub
 
-FailureKind = Literal["void", "error", "systemic"]
-_SYSTEMIC = (UsageError, ScenarioError, StorageError, LeaseError, RunStopped, BudgetSpent)
+FailureKind = Literal["void", "error", "systemic", "budget"]
+_SYSTEMIC = (UsageError, ScenarioError, StorageError, LeaseError, RunStopped)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Failure:
     """Why a worker could not do what it was told. `cause` is one scrubbed line.
 
     `void`: this try says nothing (engine or endpoint lost); `error`: anything unforeseen; `systemic`: the same
-    will happen to every unit, so the run has to stop.
+    will happen to every unit, so the run has to stop; `budget`: the same, because the budget is spent.
     """
 
     kind: FailureKind
@@ -49,9 +49,25 @@ class Failure:
     @classmethod
     def of(cls, error: BaseException) -> Failure:
         """The project's own errors speak for themselves; any other is named by its type."""
+        if isinstance(error, BudgetSpent):
+            return cls("budget", scrub(str(error)))
         if isinstance(error, _SYSTEMIC):
             return cls("systemic", scrub(str(error)))
         return cls("void" if isinstance(error, TryVoid) else "error", describe_error(error))
+
+
+class Report(Protocol):
+    """What a worker tells about a unit that it has staged; small. `failures` has one (stage, cause) for each episode
+    that failed, None for one that did not, in the order of the unit as it was sent."""
+
+    @property
+    def unit(self) -> int: ...
+
+    @property
+    def attempt(self) -> str: ...
+
+    @property
+    def failures(self) -> tuple[tuple[str, str] | None, ...]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +88,13 @@ class StartFailed:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """The task is played and staged. `spent` says why the worker should now be replaced, where it should."""
+    """The task is played and staged. `spent` says why the worker should now be replaced, where it should; `halted` why
+    only a part of the task is done and no other task should be begun: what there is counts, the rest is owed."""
 
     slot: int
-    report: UnitReport
+    report: Report
     spent: str | None = None
+    halted: Failure | None = None
 
 
 @dataclass(frozen=True, slots=True)

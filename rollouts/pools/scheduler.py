@@ -25,6 +25,7 @@ from rollouts.pools.pool import (
     Lost,
     Noted,
     Progressed,
+    Report,
     Started,
     StartFailed,
     Task,
@@ -32,7 +33,7 @@ from rollouts.pools.pool import (
 )
 from rollouts.pools.slots import NEVER, Command, Kill, Send, Slot, Start
 from rollouts.pools.trouble import Streak, Trouble, episode_ids
-from rollouts.records import Unit, UnitReport
+from rollouts.records import Unit
 
 
 class Scheduler:
@@ -51,14 +52,26 @@ class Scheduler:
         self._refusals: Counter[int] = Counter()
         self._kills: list[Command] = []
         self._looked_at = 0.0
-        self._failed_episodes = Streak(self._limits.same_cause)
+        self._failed_episodes = Streak(self._limits.failed_episodes)
         self._failed_tasks = Streak(self._limits.same_cause)
         self.stopped: str | None = None
+        self.budget_spent = False
+
+    def add(self, unit: Unit) -> None:
+        """One more unit to play, of a number that no other has."""
+        self._backlog.add(unit)
+        self.planned += 1
+        self._owed += 1
 
     @property
     def done(self) -> bool:
         """Every unit's report has been handed out."""
         return self._owed == 0
+
+    @property
+    def busy(self) -> bool:
+        """Some worker has a task."""
+        return any(slot.state == "busy" for slot in self._slots)
 
     @property
     def live(self) -> int:
@@ -80,7 +93,7 @@ class Scheduler:
         """Seconds until `commands` has something to say even if nothing happens; infinity where it never will."""
         return max(0.0, min(self._alarms(), default=NEVER) - now)
 
-    def feed(self, event: Event, now: float) -> UnitReport | None:
+    def feed(self, event: Event, now: float) -> Report | None:
         """Take in what happened; a report that is to be committed comes back."""
         match event:
             case Noted():
@@ -167,7 +180,7 @@ class Scheduler:
 
     # What happened
 
-    def _finished(self, slot: Slot, event: Finished, now: float) -> UnitReport | None:
+    def _finished(self, slot: Slot, event: Finished, now: float) -> Report | None:
         unit = slot.unit
         assert unit is not None, f"slot {slot.number} finished nothing"
         slot.ready()
@@ -177,6 +190,10 @@ class Scheduler:
             self._kills.append(Kill(slot.number, f"replaced after {event.spent}"))
             slot.vacate()
             slot.rests_until = now
+        if event.halted is not None:
+            self._judge(event.halted)
+            self._backlog.give_back(unit)
+            return event.report
         trouble = self._troubles.get(unit.number)
         self._count_failures(event.report, trouble.todo if trouble else unit, trouble)
         if trouble is not None and trouble.on_trial:
@@ -217,7 +234,8 @@ class Scheduler:
 
     def _judge(self, failure: Failure) -> bool:
         """Whether it stops the run: at once, or as one more of its kind."""
-        if failure.kind == "systemic":
+        if failure.kind in ("systemic", "budget"):
+            self.budget_spent = self.budget_spent or (failure.kind == "budget" and self.stopped is None)
             self._stop(failure.cause)
         elif failure.kind == "error" and self._failed_tasks.add(failure.cause):
             self._stop(f"{self._limits.same_cause} tries in a row failed by one cause: {self._failed_tasks.first}")
@@ -236,7 +254,7 @@ class Scheduler:
         if trouble.hopeless:
             self._stop(f"unit {unit.number} cannot be recorded, not even as failed: {cause}")
 
-    def _count_failures(self, report: UnitReport, played: Unit, trouble: Trouble | None) -> None:
+    def _count_failures(self, report: Report, played: Unit, trouble: Trouble | None) -> None:
         """Failed episodes in a row; those that were blamed were counted then."""
         blamed = trouble.blamed if trouble else {}
         for key, failure in zip(episode_ids(played), report.failures, strict=True):
@@ -248,7 +266,7 @@ class Scheduler:
     def _count_failed_episode(self, cause: str) -> None:
         if self._failed_episodes.add(cause):
             self._stop(
-                f"{self._limits.same_cause} episodes in a row failed by one cause: {self._failed_episodes.first}"
+                f"{self._limits.failed_episodes} episodes in a row failed by one cause: {self._failed_episodes.first}"
             )
 
     def _stop(self, cause: str) -> None:

@@ -88,9 +88,9 @@ class Trouble:
 
 
 class Streak:
-    """Counts failures in a row by one cause; causes that differ only in numbers are one."""
+    """Counts failures in a row by one cause; causes that differ only in numbers are one. No `limit`, no end."""
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int | None) -> None:
         self._limit = limit
         self._kind = ""
         self._length = 0
@@ -106,4 +106,4 @@ class Streak:
         if kind != self._kind or self._length == 0:
             self._kind, self._length, self.first = kind, 0, cause
         self._length += 1
-        return self._length >= self._limit
+        return self._limit is not None and self._length >= self._limit

@@ -1,0 +1,99 @@
+"""One limiter for a whole cluster: rate, requests in flight and budget of every actor that calls models.
+
+governor = start_governor(limits)           # in the driver
+limiter = GovernorHandle(governor, 16)      # in an actor: a `Limiter` like any other
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import Any
+
+import ray
+from ray import exceptions
+
+from rollouts.calls.limiter import UNSENT, LocalLimiter
+from rollouts.calls.limits import LimiterStatus, Limits, Order, Outcome, Permit
+from rollouts.errors import BudgetSpent, RunStopped
+
+LOST = "the governor of model calls is lost: the same command goes on where it was"
+_MOST_WAITING = 100_000
+
+
+class Governor:
+    """Wraps the limiter of one process. A refusal is a value here."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limiter = LocalLimiter(limits)
+
+    async def acquire(self, order: Order) -> Permit | BudgetSpent | RunStopped:
+        try:
+            return await self._limiter.acquire(order)
+        except (BudgetSpent, RunStopped) as stop:
+            return stop
+
+    async def settle(self, permit: Permit, outcome: Outcome) -> None:
+        await self._limiter.settle(permit, outcome)
+
+    async def forget(self, holder: str) -> None:
+        """A holder died: what it had in flight counts as spent, its places in line are free."""
+        await self._limiter.forget(holder)
+
+    async def status(self) -> LimiterStatus:
+        return self._limiter.status()
+
+
+class GovernorHandle:
+    """A `Limiter` whose book is kept by the governor; one for each actor, in whose event loop it is used.
+
+    At most `most_waiting` of its callers wait there at once, the others here: no more could be in flight anyway.
+    """
+
+    def __init__(self, governor: Any, most_waiting: int) -> None:
+        self._governor = governor
+        self._turn = asyncio.Semaphore(most_waiting)
+
+    async def acquire(self, order: Order) -> Permit:
+        """See `Limiter.acquire`; raises `RunStopped` also where the governor is gone."""
+        async with self._turn:
+            ref = self._governor.acquire.remote(order)
+            asked = asyncio.ensure_future(_answer(ref))
+            try:
+                answer = await asyncio.shield(asked)
+            except asyncio.CancelledError:
+                asked.add_done_callback(self._give_back)
+                ray.cancel(ref)
+                raise
+        if isinstance(answer, Permit):
+            return answer
+        raise answer
+
+    async def settle(self, permit: Permit, outcome: Outcome) -> None:
+        """See `Limiter.settle`. Not waited for: the governor takes messages of one sender in their order."""
+        self._settle(permit, outcome)
+
+    def _settle(self, permit: Permit, outcome: Outcome) -> None:
+        with suppress(exceptions.RayError):
+            self._governor.settle.remote(permit, outcome)
+
+    def _give_back(self, asked: asyncio.Future[Permit | BudgetSpent | RunStopped]) -> None:
+        if not asked.cancelled() and asked.exception() is None and isinstance(permit := asked.result(), Permit):
+            self._settle(permit, UNSENT)
+
+
+async def _answer(ref: Any) -> Permit | BudgetSpent | RunStopped:
+    try:
+        answer: Permit | BudgetSpent | RunStopped = await ref
+    except exceptions.RayActorError:
+        return RunStopped(LOST)
+    return answer
+
+
+_OPTIONS: dict[str, Any] = {"max_restarts": 0, "num_cpus": 0, "max_concurrency": _MOST_WAITING}
+RemoteGovernor: Any = ray.remote(**_OPTIONS)(Governor)
+
+
+def start_governor(limits: Limits) -> Any:
+    """The run's governor. Returns at once."""
+    return RemoteGovernor.remote(limits)

@@ -1,0 +1,124 @@
+"""Which lines of work an order of grading takes, and what each waits for."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+from grading.grader import GraderSettings
+from grading.judge import MakeJudge, Stage, asks_models
+from grading.order import GradingOrder
+from grading.owed import Owed
+from grading.pipeline import LANE_LIMITS, LOCAL_LIMITS, Line, SidePipeline
+from rollouts.calls.limiter import LocalLimiter
+from rollouts.calls.limits import LimiterStatus, Limits
+from rollouts.commits import Commits
+from rollouts.driver import Stop
+from rollouts.pools.lanes import LanePool, LocalLanes
+
+CREDIT_LANES = 2
+
+
+@dataclass(frozen=True)
+class SideWish:
+    """What is to be judged, how fast (`limits`, with what earlier starts have `spent`), and by how many.
+
+    `graders` and `summarizers` are actors, each with up to `lanes` units under way. `judged_where_played`: the workers
+    of the rollouts grade what they play, so that only what earlier starts left is graded here.
+    """
+
+    order: GradingOrder
+    limits: Limits
+    graders: int = 1
+    summarizers: int = 1
+    lanes: int = 16
+    judged_where_played: bool = False
+
+
+class Bench(Protocol):
+    """Where judges sit: makes the pool of each stage, and knows the one limiter of all calls."""
+
+    @property
+    def watched(self) -> bool:
+        """Whether a worker that hangs can be replaced."""
+        ...
+
+    def lanes(self, stage: Stage) -> LanePool: ...
+
+    def calls(self, patience_s: float = 0.0) -> LimiterStatus | None:
+        """How the calls stand, as far as is known within `patience_s`; None where no model is called."""
+        ...
+
+
+class LocalBench:
+    """Judges in threads of this process."""
+
+    watched = False
+
+    def __init__(self, wish: SideWish) -> None:
+        self._wish = wish
+        self._limiter = LocalLimiter(wish.limits) if wish.order.uses_model else None
+
+    def lanes(self, stage: Stage) -> LanePool:
+        make, limiter = MakeJudge(self._wish.order, stage), self._limiter
+        slots = lanes_of(self._wish, stage)
+        return LocalLanes(lambda: make(f"{stage}-{os.getpid()}", limiter), slots, stage)
+
+    def calls(self, patience_s: float = 0.0) -> LimiterStatus | None:
+        """Known at once."""
+        del patience_s
+        return self._limiter.status() if self._limiter is not None else None
+
+
+def lanes_of(wish: SideWish, stage: Stage) -> int:
+    """Units that a stage has under way at once."""
+    if not asks_models(wish.order, stage):
+        return CREDIT_LANES
+    return wish.lanes * (wish.graders if stage == "grades" else wish.summarizers)
+
+
+def make_pipeline(wish: SideWish, bench: Bench, commits: Commits, signals: Stop | None = None) -> SidePipeline:
+    """The lines of `wish`, none of them started."""
+    limits = LANE_LIMITS if bench.watched else LOCAL_LIMITS
+    lines = [Line(stage, bench.lanes(stage), after, limits, fed) for stage, after, fed in stages_of(wish)]
+    return SidePipeline(lines, commits, signals, bench.calls)
+
+
+def stages_of(wish: SideWish) -> list[tuple[Stage, frozenset[Stage], bool]]:
+    """Stage, what it waits for, and whether it takes what is played meanwhile.
+
+    A grading task gives credit too, except where the rule reads summaries that it does not wait for.
+    """
+    order = wish.order
+    reads = isinstance(order.grader, GraderSettings) and order.grader.reads == "summaries"
+    found: list[tuple[Stage, frozenset[Stage], bool]] = []
+    if order.summarizer is not None:
+        found.append(("summaries", frozenset(), True))
+    if order.grader is not None:
+        found.append(("grades", frozenset({"summaries"}) if reads else frozenset(), not wish.judged_where_played))
+    if order.credit is not None:
+        found.append(("credit", frozenset({"summaries", "grades"}), _credit_comes_late(order, reads)))
+    return found
+
+
+def add_owed(pipeline: SidePipeline, owed: Owed, wish: SideWish) -> None:
+    """What earlier starts left of the committed units."""
+    late = any(stage == "credit" and fed for stage, _, fed in stages_of(wish))
+    wanted: dict[int, set[Stage]] = {}
+    units = {unit.number: unit for unit in (*owed.summaries, *owed.grades, *owed.credit)}
+    stages: Iterable[tuple[Stage, Iterable[int]]] = (
+        ("summaries", [unit.number for unit in owed.summaries]),
+        ("grades", [unit.number for unit in owed.grades]),
+        ("credit", list(units) if late else [unit.number for unit in owed.credit]),
+    )
+    for stage, numbers in stages:
+        for number in numbers:
+            wanted.setdefault(number, set()).add(stage)
+    for number in sorted(wanted):
+        pipeline.add(units[number], wanted[number])
+
+
+def _credit_comes_late(order: GradingOrder, reads: bool) -> bool:
+    return order.credit is not None and order.credit.rule.name == "summary" and not reads
