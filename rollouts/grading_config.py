@@ -27,7 +27,8 @@ PRESENTATIONS = ("forward", "reversed", "padded")
 class GradingConfig:
     """Everything that grading can be told. `GradingConfig.read` makes checked ones; the constructor checks nothing.
 
-    `grade` is None where nobody said: then the heuristic grader. `grader_model` and `summarizer_model` are names as the
+    `grade` and `credit` are None where nobody said: then the heuristic grader, and `events` if there are grades at all.
+    `grader_model` and `summarizer_model` are names as the
     endpoint knows them; a summarizer without one of its own uses the grader's. `base_url` None is the environment's.
     `grader_chars` is the most that a grader reads of one episode. `in_flight` bounds the requests of the whole run,
     `graders` and `summarizers` are actors, each with up to `lanes` units under way. `prices` is a TOML file.
@@ -36,7 +37,7 @@ class GradingConfig:
     grade: str | None = None
     summarize: str = "none"
     grade_from: str = "transcript"
-    credit: str = "events"
+    credit: str | None = None
     grader_model: str | None = None
     summarizer_model: str | None = None
     base_url: str | None = None
@@ -64,6 +65,11 @@ class GradingConfig:
     def grader(self) -> str:
         """Who grades: the heuristic where nobody said otherwise."""
         return self.grade or "heuristic"
+
+    @property
+    def credit_rule(self) -> str:
+        """The rule as it is written, or `none`."""
+        return self.credit or ("none" if self.grader == "none" else "events")
 
     @property
     def calls_models(self) -> bool:

@@ -9,8 +9,11 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from rollouts.evidence.grading_table import grade_cells, grade_headings, grader_title, grading_lines
 from rollouts.evidence.table import coverage_lines, notes, result_cells
 
+SIDE_TABLES = ("grades", "summaries", "credit", "calls")
+"""Tables with a folder for everybody who made one: a config reads them all, told apart by a column."""
 HEADINGS = (
     "rubric", "policy", "mean", "sd", "min", "max", "n", "agreement", "Brier", "ECE", "out of schema", "decisions/s",
 )  # fmt: skip
@@ -31,6 +34,13 @@ to train on is (state, frame, teacher_action / effective_action). `episodes` has
 several, the one with the highest `unit` counts. `terminated` (died, reached the goal) is not `truncated` (time limit,
 step cap)."""
 
+_GRADES = """\
+`grades` has a row a grading: three axes in [-1, 1], never R alone, and an ungraded episode has none. `source` says who
+judged: a model (`llm`), people (`explicit`) or a formula (`heuristic`); never pool them. Of an episode's rows by one
+`grader_id` and `repeat` the one with the highest `grading` counts. `summaries` has a row a span of decisions, `credit`
+a row a decision of a graded episode (`value` in [-1, 1], from `grader_id` by `rule`), `calls` a row a call to a model,
+`feedback` what people wrote."""
+
 
 def dataset_card(manifest: Mapping[str, Any]) -> str:
     """The whole of `README.md`, in Markdown, from a manifest."""
@@ -40,7 +50,8 @@ def dataset_card(manifest: Mapping[str, Any]) -> str:
         _whose(manifest),
         "## Results",
         *_results(manifest),
-        "\n".join(f"- {_plain(line)}" for line in (*coverage_lines(manifest), *notes(manifest))),
+        _listed((*coverage_lines(manifest), *notes(manifest))),
+        *_grading(manifest),
         "## Reading",
         _READING.format(folder=_code(manifest["location"])),
         "## Rows",
@@ -56,10 +67,32 @@ def _front_matter(tables: Mapping[str, Any]) -> str:
     lines = ["---", "configs:"]
     for name, table in tables.items():
         if table["shards"]:
-            lines += [f"- config_name: {json.dumps(name)}", f"  data_files: {json.dumps(f'{name}/*.parquet')}"]
+            lines += [f"- config_name: {json.dumps(name)}", f"  data_files: {json.dumps(_glob(name))}"]
             lines += ["  default: true"] if name == "steps" else []
     empty = len(lines) == 2
     return "\n".join([*(lines[:1] if empty else lines), "---"])
+
+
+def _glob(table: str) -> str:
+    return f"{table}/*/*.parquet" if table in SIDE_TABLES else f"{table}/*.parquet"
+
+
+def _listed(lines: Iterable[str]) -> str:
+    return "\n".join(f"- {_plain(line)}" for line in lines)
+
+
+def _grading(manifest: Mapping[str, Any]) -> Iterable[str]:
+    """Who graded, and what came of it, grader by grader."""
+    graders = (manifest.get("grading") or {}).get("graders", ())
+    if graders:
+        yield "## Grades"
+        yield _GRADES
+    for grader in graders:
+        headings = ("scenario", "rubric", "policy", *grade_headings(grader["source"]))
+        rows = [(g["scenario"], g["rubric"], g["policy"], *grade_cells(g)) for g in grader["groups"]]
+        yield f"### {_plain(grader_title(grader))}\n\n{_markdown(headings, rows, texts=3)}"
+    if lines := grading_lines(manifest):
+        yield _listed(lines)
 
 
 def _whose(manifest: Mapping[str, Any]) -> str:
@@ -83,12 +116,14 @@ def _results(manifest: Mapping[str, Any]) -> Iterable[str]:
     for scenario, facts in manifest["scenarios"].items():
         metric = facts["metric"]
         rows = [result_cells(b, c, metric["name"]) for b, c in lines if b["scenario"] == scenario]
-        yield f"### {_plain(scenario)}: {_plain(metric['name'])} ({_plain(metric['unit'])})\n\n{_markdown(rows)}"
+        title = f"### {_plain(scenario)}: {_plain(metric['name'])} ({_plain(metric['unit'])})"
+        yield f"{title}\n\n{_markdown(HEADINGS, rows)}"
 
 
-def _markdown(rows: Iterable[Sequence[str]]) -> str:
-    rule = ["---", "---", *["---:"] * (len(HEADINGS) - 2)]
-    return "\n".join(f"| {' | '.join(_plain(cell) for cell in row)} |" for row in (HEADINGS, rule, *rows))
+def _markdown(headings: Sequence[str], rows: Iterable[Sequence[str]], texts: int = 2) -> str:
+    """A table whose first columns are texts and the others numbers."""
+    rule = [*["---"] * texts, *["---:"] * (len(headings) - texts)]
+    return "\n".join(f"| {' | '.join(_plain(cell) for cell in row)} |" for row in (headings, rule, *rows))
 
 
 def _origin(manifest: Mapping[str, Any]) -> str:

@@ -112,9 +112,9 @@ def _summarizer_line(summarizer: Section) -> str:
     causes = f" ({_counts(summarizer['degraded_by_cause'])})" if summarizer["degraded_by_cause"] else ""
     score = _NONE if summarizer["mean_score"] is None else f"{summarizer['mean_score']:.2f}"
     scored = f"mean score {score} over {entries - degraded:,} scored"
-    owed = f", {summarizer['owed']:,} episodes owed" if summarizer["owed"] else ""
     name = f"summaries ({summarizer['summarizer_id']})"
-    return f"{name}: {entries:,} entries, {degraded:,} degraded{causes}, {scored}{owed}"
+    of = f"{summarizer['episodes']:,} of {summarizer['of']:,} episodes"
+    return f"{name}: {entries:,} entries for {of}, {degraded:,} degraded{causes}, {scored}"
 
 
 def _credit_line(credit: Section) -> str:

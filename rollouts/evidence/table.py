@@ -9,6 +9,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from rollouts.evidence.grading_table import grading_lines, grading_tables
+
 WIDTH_WITHOUT_TERMINAL = 140
 SELF_CHECK = "* the rule's own agreement with itself: a self-check, not ranked"
 RATE_NOTE = "decisions/s: of one actor while it plays"
@@ -67,9 +69,9 @@ def print_results(manifest: Mapping[str, Any], console: Console) -> None:
     """The tables, what is missing and why, and where everything is."""
     if not console.is_terminal:
         console.width = max(console.width, WIDTH_WITHOUT_TERMINAL)
-    for table in results_tables(manifest):
+    for table in (*results_tables(manifest), *grading_tables(manifest)):
         console.print(table)
-    for line in (*notes(manifest), *coverage_lines(manifest)):
+    for line in (*notes(manifest), *coverage_lines(manifest), *grading_lines(manifest)):
         console.print(Text(line), soft_wrap=True)
     console.print(Text(f"data:     {manifest['location']}"), soft_wrap=True)
     console.print(Text(f"manifest: {manifest['location']}/manifest.json"), soft_wrap=True)

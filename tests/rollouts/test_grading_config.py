@@ -18,7 +18,8 @@ def load(flags: Mapping[str, object] | None = None, toml: Path | None = None, **
 
 def test_nothing_given_is_the_heuristic_grader_with_event_credit_and_no_model() -> None:
     config = load()
-    assert (config.grade, config.grader, config.summarize, config.credit) == (None, "heuristic", "none", "events")
+    assert (config.grade, config.grader, config.summarize) == (None, "heuristic", "none")
+    assert (config.credit, config.credit_rule, load({"grade": "none"}).credit_rule) == (None, "events", "none")
     assert (config.weights, config.gamma, config.in_flight) == ("0.45,0.30,0.25", 0.9, 16)
     assert not config.calls_models
     assert config.models == ()
