@@ -52,6 +52,12 @@ class GradingOrder:
             raise UsageError("a model is asked for and no endpoint is known: set OPENAI_BASE_URL or --base-url")
         if self.credit is not None and self.grader is None:
             raise UsageError("credit needs a grader: it spreads the grade of an episode")
+        if (
+            isinstance(self.grader, GraderSettings)
+            and self.grader.reads == "summaries"
+            and not self.grader.summarizer_id
+        ):
+            raise UsageError("a grader that reads summaries needs to know whose (summarizer_id)")
         if self.credit is not None and self.credit.rule.name == "summary" and self.summarizer is None:
             raise UsageError("credit rule 'summary' needs a summarizer: its scores say what a key step was")
 
@@ -102,6 +108,23 @@ class GradingOrder:
         if self.credit is not None:
             found["credit"] = self._credit_identity()
         return found
+
+    def folders(self) -> tuple[tuple[Table, str, dict[str, Any]], ...]:
+        """(table, id, the text behind the id) of each folder that the order writes to."""
+        of = self.identities()
+        found: list[tuple[Table, str, dict[str, Any]]] = []
+        if self.grader_id is not None:
+            found.append(("grades", self.grader_id, of["grades"]))
+        if self.summarizer_id is not None:
+            found += [
+                ("summaries", self.summarizer_id, of["summaries"]),
+                ("calls", self.summarizer_id, of["summaries"]),
+            ]
+        if self.source == "llm":
+            found.append(("calls", str(self.grader_id), of["grades"]))
+        if self.credit_id is not None:
+            found.append(("credit", self.credit_id, of["credit"]))
+        return tuple(found)
 
     def _credit_identity(self) -> dict[str, Any]:
         assert self.credit is not None

@@ -302,14 +302,16 @@ class SideCounts:
     unpriced: int = 0
 
     def __add__(self, other: SideCounts) -> SideCounts:
-        mine, others = dataclasses.asdict(self), dataclasses.asdict(other)
-        by_cause = {name: _joined(mine[name], others[name]) for name in ("ungraded", "degraded")}
-        return SideCounts(**{name: mine[name] + others[name] for name in mine if name not in by_cause}, **by_cause)
+        mine = dataclasses.asdict(self)
+        return SideCounts(**{name: _added(value, getattr(other, name)) for name, value in mine.items()})
 
 
-def _joined(first: tuple[tuple[str, int], ...], second: tuple[tuple[str, int], ...]) -> tuple[tuple[str, int], ...]:
-    total = Counter(dict(first))
-    total.update(dict(second))
+def _added(mine: Any, other: Any) -> Any:
+    """Numbers are added; of pairs (cause, how many) those of one cause."""
+    if not isinstance(mine, tuple):
+        return mine + other
+    total = Counter(dict(mine))
+    total.update(dict(other))
     return tuple(sorted(total.items()))
 
 

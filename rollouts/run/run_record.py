@@ -63,6 +63,8 @@ def _scenario(scenario: Scenario, config: RunConfig, facts: RunFacts) -> dict[st
         "published_seeds": list(scenario.seeds),
         "has_teacher": scenario.teacher is not None,
         "baselines": None if scenario.baselines is None else dataclasses.asdict(scenario.baselines),
+        "baselines_hold": (config.tics_of(scenario), config.step_cap_of(scenario))
+        == (scenario.tics, scenario.step_cap),
         "instructions": {rubric: scenario.instructions[rubric] for rubric in config.rubrics},
         "provenance": dict(facts.provenance.get(scenario.name, {})),
     }

@@ -19,6 +19,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 from pyarrow import parquet as pq
@@ -160,7 +161,7 @@ def write_episodes(
         raise ValueError(f"unit {unit.number}: its records are not those of the planned episodes, in order")
     paired = zip(records, unit.episodes, strict=True)
     rows = [episode_values(record, planned, steps, provenance, encode) for record, planned in paired]
-    return _write_whole(path, EPISODES, rows, shard_name(unit.part))
+    return write_table(path, make_table(rows, EPISODES, counter="steps"), shard_name(unit.part))
 
 
 def write_plan(path: Path, units: Sequence[Unit]) -> ShardFile:
@@ -170,7 +171,7 @@ def write_plan(path: Path, units: Sequence[Unit]) -> ShardFile:
         for unit in units
         for key, planned in zip(unit.keys(), unit.episodes, strict=True)
     ]
-    return _write_whole(path, PLAN, rows, path.name)
+    return write_table(path, make_table(rows, PLAN, counter="unit"), path.name)
 
 
 def shard_name(part: str) -> str:
@@ -184,13 +185,13 @@ def shard_file(path: Path, name: str, rows: int) -> ShardFile:
         return ShardFile(name, rows, file.tell(), digest)
 
 
-def _write_whole(path: Path, schema: pa.Schema, rows: Sequence[Row], name: str) -> ShardFile:
-    table = make_table(rows, schema, counter="steps")
+def write_table(path: Path, table: Any, name: str) -> ShardFile:
+    """Write a `pyarrow.Table` to `path`, which will be called `name`. Errors: `StorageError`."""
     with _scratch(path):
-        writer = open_writer(str(path), schema)
+        writer = open_writer(str(path), table.schema)
         writer.write_table(table)
         writer.close()
-    return shard_file(path, name, len(rows))
+    return shard_file(path, name, table.num_rows)
 
 
 def _first_rows(path: Path, rows: int) -> Iterator[pa.Table]:

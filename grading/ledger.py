@@ -1,0 +1,92 @@
+"""The calls of one task: stored replies are used again, new ones are on file before the next question is asked."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
+
+from grading.judged import JudgedCall, Observer
+from grading.side_rows import Row, RowMaker, reply_of
+from rollouts.calls.chat_records import Call, ChatReply, ChatRequest
+from rollouts.records import EpisodeKey
+
+Kind = Literal["grade", "summarize"]
+
+
+class CallLedger:
+    """A `Call` for one task on one unit, and the rows of `calls` that come of it.
+
+    `committed` are the unit's rows of the `calls` shards, `on_file` those that a killed task left behind: their replies
+    are used again where they were validated, and `rows` begins with the latter. `write` puts one row on file; it is
+    called in threads, and what it raises comes out of the next call or of `settle`.
+    """
+
+    def __init__(  # noqa: PLR0913  one record's worth of names, all given by name
+        self,
+        call: Call,
+        *,
+        kind: Kind,
+        who: str,
+        attempt: str,
+        make: RowMaker,
+        committed: Sequence[Mapping[str, Any]],
+        on_file: Sequence[Row],
+        write: Callable[[Row], None],
+    ) -> None:
+        self._call = call
+        self.who = who
+        self._names = {"kind": kind, "who": who}
+        self._attempt = attempt
+        self._make = make
+        self._write = write
+        known = {row["call_id"] for row in committed}
+        self.rows = [row for row in on_file if row["call_id"] not in known]
+        self._ids: dict[str, str] = {}
+        self._replies: dict[str, ChatReply] = {}
+        self._made = 0
+        self._writing: set[asyncio.Task[None]] = set()
+        self._failed: BaseException | None = None
+        for row in (*committed, *self.rows):
+            if row["validated"] and not row.get("reused_call_id"):
+                self._ids[row["request_sha256"]] = row["call_id"]
+                self._replies[row["request_sha256"]] = reply_of(row)
+
+    async def __call__(self, request: ChatRequest, /) -> ChatReply:
+        stored = self._replies.get(request.key())
+        if stored is not None:
+            return stored
+        await self.settle()
+        return await self._call(request)
+
+    def observer(self, key: EpisodeKey) -> Observer:
+        """Takes in the judged calls about one episode."""
+        return lambda judged: self._take(key, judged)
+
+    def call_id(self, judged: JudgedCall) -> str:
+        """The row that holds a judged call's reply."""
+        return self._ids[judged.request.key()]
+
+    async def settle(self) -> None:
+        """Wait until every reply judged so far is on file."""
+        while self._writing:
+            await asyncio.wait(self._writing)
+        if self._failed is not None:
+            raise self._failed
+
+    def _take(self, key: EpisodeKey, judged: JudgedCall) -> None:
+        call_id, self._made = f"{self._attempt}.{self._made}", self._made + 1
+        request_key = judged.request.key()
+        reused = self._ids.get(request_key) if judged.reply.reused else None
+        row = self._make.call(key, judged, call_id=call_id, reused_call_id=reused, **self._names)
+        self.rows.append(row)
+        if not judged.reply.reused:
+            self._ids[request_key] = call_id
+            task = asyncio.get_running_loop().create_task(asyncio.to_thread(self._write, row))
+            self._writing.add(task)
+            task.add_done_callback(self._written)
+
+    def _written(self, task: asyncio.Task[None]) -> None:
+        self._writing.discard(task)
+        if not task.cancelled() and self._failed is None:
+            self._failed = task.exception()

@@ -1,0 +1,104 @@
+"""Played episodes as graders read them: the text columns of a unit's shards, never its pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from grading.heuristic import Baseline
+from grading.transcript import (
+    STEP_COLUMNS,
+    EpisodeFacts,
+    HostAgent,
+    Transcript,
+    TranscriptStep,
+    episode_transcript,
+    step_from_row,
+)
+from rollouts.errors import TryVoid
+from rollouts.records import EpisodeKey, Unit
+from rollouts.run.run_folder import RunFolder
+from rollouts.shards.reading import iter_batches, read_table
+from rollouts.shards.writing import shard_name
+from rollouts.store.storage import Storage
+
+_EPISODE_COLUMNS = ("episode_id", "status", "metric_name", "metric", "end_reason", "final_state", "steps_shard")
+_PUBLISHED = (4, 300)
+"""Tics and step cap of the published protocol, for runs whose record does not say whether their baselines hold."""
+
+
+@dataclass(frozen=True)
+class PlayedEpisode:
+    """A completed episode of a unit. `baseline` is None where none holds for its settings."""
+
+    key: EpisodeKey
+    facts: EpisodeFacts
+    host: HostAgent
+    steps: tuple[TranscriptStep, ...]
+    baseline: Baseline | None
+
+    @property
+    def id(self) -> str:
+        return self.facts.episode_id
+
+    def transcript(self) -> Transcript:
+        return episode_transcript(self.facts, self.host, self.steps)
+
+
+class RunReader:
+    """Reads the units of one run. What `run.json` says is read once."""
+
+    def __init__(self, folder: RunFolder) -> None:
+        self._folder = folder
+
+    @cached_property
+    def record(self) -> dict[str, Any]:
+        return self._folder.read_record()
+
+    def read(self, unit: Unit) -> list[PlayedEpisode]:
+        """The completed episodes of a committed unit, in its order. Errors: `StorageError`; `TryVoid` where a shard
+        is not there."""
+        folder, name = self._folder, shard_name(unit.part)
+        try:
+            return self.read_files(unit, folder.storage, folder.path("episodes", name), folder.path("steps", name))
+        except FileNotFoundError as error:
+            raise TryVoid(f"unit {unit.number} cannot be judged: {error}") from error
+
+    def read_files(self, unit: Unit, storage: Storage, episodes: str, steps: str) -> list[PlayedEpisode]:
+        """The same from two files wherever they lie. Errors: `StorageError`, `FileNotFoundError`."""
+        rows = {row["episode_id"]: row for row in read_table(storage, episodes, _EPISODE_COLUMNS).to_pylist()}
+        decisions: dict[str, list[TranscriptStep]] = {}
+        if any(row["steps_shard"] is not None for row in rows.values()):
+            for batch in iter_batches(storage, steps, STEP_COLUMNS):
+                for step in batch.to_pylist():
+                    decisions.setdefault(step["episode_id"], []).append(step_from_row(step))
+        keys = unit.keys()
+        completed = [key for key in keys if rows[key.episode_id]["status"] == "completed"]
+        return [self._episode(key, rows[key.episode_id], decisions.get(key.episode_id, [])) for key in completed]
+
+    def _episode(self, key: EpisodeKey, row: Mapping[str, Any], steps: list[TranscriptStep]) -> PlayedEpisode:
+        scenario = self.record["scenarios"][key.scenario]
+        facts = EpisodeFacts(
+            episode_id=key.episode_id,
+            metric_name=row["metric_name"],
+            metric=row["metric"],
+            end_reason=row["end_reason"],
+            instructions=scenario["instructions"].get(key.rubric),
+            final_state=row["final_state"],
+        )
+        return PlayedEpisode(key, facts, self._host(key.policy), tuple(steps), _baseline(scenario))
+
+    def _host(self, policy: str) -> HostAgent:
+        for said in self.record["policies"].values():
+            if said["name"] == policy:
+                return HostAgent(policy, said["kind"], said["model"], said["provider"], said["note"])
+        return HostAgent(policy)
+
+
+def _baseline(scenario: Mapping[str, Any]) -> Baseline | None:
+    """The scenario's means, where the run was played under the settings that they were measured with."""
+    means = scenario["baselines"]
+    hold = scenario.get("baselines_hold", (scenario["tics"], scenario["step_cap"]) == _PUBLISHED)
+    return Baseline(means["random"], means["oracle"]) if means and hold else None

@@ -1,0 +1,49 @@
+"""What people said after episodes: `feedback/part-<n>.parquet` of a run. Only ever added to; equal rows once."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rollouts.run.lease import Lease
+from rollouts.run.run_folder import RunFolder
+from rollouts.shards.side_rows import SideRow, read_side, write_side
+from rollouts.store.storage import is_temporary
+
+FEEDBACK = "feedback"
+
+
+class FeedbackTable:
+    """The feedback on the episodes of the run `folder`. Errors of every method: `StorageError`."""
+
+    def __init__(self, folder: RunFolder) -> None:
+        self._folder = folder
+
+    def read(self) -> list[dict[str, Any]]:
+        """All rows, in the order in which they were handed in."""
+        return read_side(self._folder.storage, self._parts())
+
+    def add(self, lease: Lease, rows: Sequence[SideRow]) -> int:
+        """Add the rows that are not there yet, as one part; returns how many. Errors: `LeaseError`."""
+        with lease.held():
+            there = {_said(row) for row in self.read()}
+            fresh = list({_said(row): row for row in rows if _said(row) not in there}.values())
+            if fresh:
+                self._write(f"part-{len(self._parts()):07d}.parquet", fresh)
+        return len(fresh)
+
+    def _write(self, name: str, rows: Sequence[SideRow]) -> None:
+        with tempfile.TemporaryDirectory(prefix="doom-rollouts-") as scratch:
+            local = Path(scratch) / name
+            write_side(local, FEEDBACK, rows, name)
+            self._folder.storage.put_file(local, self._folder.path(FEEDBACK, name))
+
+    def _parts(self) -> list[str]:
+        files = self._folder.storage.list(self._folder.path(FEEDBACK))
+        return [file.path for file in files if file.name.endswith(".parquet") and not is_temporary(file.name)]
+
+
+def _said(row: SideRow) -> tuple[Any, ...]:
+    return tuple(row[name] for name in ("episode_id", "channel", "polarity", "magnitude", "text", "time"))
