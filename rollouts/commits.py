@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -49,8 +50,13 @@ class RunCommits:
         return self.lease.next_attempt()
 
     def promote(self, report: Report) -> bool:
+        """And right after it what was judged where the unit was played; if that cannot count, it is owed."""
         assert isinstance(report, UnitReport)
-        return self.folder.promote(self.lease, report)
+        promoted = self.folder.promote(self.lease, report)
+        if promoted and report.side is not None:
+            with suppress(TryVoid):
+                SideFolder(self.folder).promote(self.lease, report.side)
+        return promoted
 
     def heartbeat(self) -> None:
         self.lease.beat()

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from typing import Protocol
 
 from rollouts.config import RunConfig
 from rollouts.doom.environment import make_environment
@@ -21,7 +22,7 @@ from rollouts.errors import EngineLost
 from rollouts.frames import FrameFormat, encode
 from rollouts.policies.base import Policy
 from rollouts.policies.registry import make_policy
-from rollouts.records import Decision, Episode, EpisodeFailure, EpisodeKey, Unit, UnitReport
+from rollouts.records import Decision, Episode, EpisodeFailure, EpisodeKey, SideReport, Unit, UnitReport
 from rollouts.run.run_folder import RunFolder
 from rollouts.scenarios import Capture, Environment
 from rollouts.scrub import describe_error
@@ -33,17 +34,33 @@ _CAPTURES: Mapping[FrameFormat, Capture] = {"png": "indexed", "png-rgb": "rgb", 
 Outcome = Episode | EpisodeFailure
 
 
+class UnitJudge(Protocol):
+    """Judges a unit where it was played, from its finished files, before they are staged."""
+
+    def judge(self, unit: Unit, attempt: str, steps: Path, episodes: Path) -> SideReport:
+        """Stage what it makes under `attempt`; there is no file `steps` where no episode left a decision."""
+        ...
+
+
+class MakeUnitJudge(Protocol):
+    """Opens the judge of one worker; picklable. Whatever it needs to know it has brought with it."""
+
+    def open(self, folder: RunFolder) -> UnitJudge: ...
+
+
 @dataclass(frozen=True)
 class WorkOrder:
     """Everything a worker needs to know; small and picklable.
 
-    `policies` maps a policy's name, as units carry it, to what it was asked for as (`NAME:ARGUMENT`).
+    `policies` maps a policy's name, as units carry it, to what it was asked for as (`NAME:ARGUMENT`). `judge`: who
+    judges each unit as soon as it is played, if anybody.
     """
 
     config: RunConfig
     run_id: str
     policies: Mapping[str, str]
     versions: Mapping[str, str]
+    judge: MakeUnitJudge | None = None
 
 
 class Worker:
@@ -66,6 +83,7 @@ class Worker:
         self._node = node
         self._on_outcome = on_outcome
         self._cast: _Cast | None = None
+        self._judge = order.judge.open(folder) if order.judge else None
         self.decisions = 0
         self.episodes = 0
 
@@ -107,7 +125,9 @@ class Worker:
         )
         picture = None if frames == "none" else partial(encode, fmt=frames)
         episodes = write_episodes(scratch / "episodes.spool", outcomes, steps, place, picture)
-        self._folder.stage(unit, attempt, scratch / "steps.spool" if steps else None, scratch / "episodes.spool")
+        files = (scratch / "steps.spool", scratch / "episodes.spool")
+        side = self._judge.judge(unit, attempt, *files) if self._judge else None
+        self._folder.stage(unit, attempt, files[0] if steps else None, files[1])
         return UnitReport(
             unit=unit.number,
             attempt=attempt,
@@ -117,6 +137,7 @@ class Worker:
             n_out_of_schema=sum(o.n_out_of_schema for o in outcomes if isinstance(o, Episode)),
             failures=tuple((o.stage, o.cause) if isinstance(o, EpisodeFailure) else None for o in outcomes),
             engine_restarts=cast.new_restarts(),
+            side=side,
         )
 
     def _count(self) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 from rollouts.evidence.card import dataset_card
 from rollouts.evidence.committed_run import EPISODES, STEPS, CommittedRun, UnitRows, read_units
 from rollouts.evidence.results import GroupTally, total_coverage
+from rollouts.evidence.side_tables import side_shards
 from rollouts.provenance import package_versions, source_revision
 from rollouts.records import ShardFile
 
@@ -57,7 +58,8 @@ def tally_run(run: CommittedRun, units: Iterable[UnitRows] | None = None) -> Run
         _count(run, rows, groups[unit.scenario, unit.rubric, unit.policy])
         shards[EPISODES].append(rows.episodes_file)
         shards[STEPS] += [rows.steps_file] if rows.steps_file else []
-    return RunNumbers(tuple(groups.values()), {name: tuple(files) for name, files in shards.items()})
+    tables = {name: tuple(files) for name, files in shards.items()}
+    return RunNumbers(tuple(groups.values()), {**tables, **side_shards(run)})
 
 
 def _count(run: CommittedRun, rows: UnitRows, group: GroupTally) -> None:

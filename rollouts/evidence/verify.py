@@ -13,6 +13,7 @@ from typing import Any
 from rollouts.errors import StorageError
 from rollouts.evidence.committed_run import EPISODES, STEPS, CommittedRun, UnitRows, read_unit
 from rollouts.evidence.manifest import FROM_RECORD, FROM_SHARDS, MANIFEST, read_manifest, tally_run
+from rollouts.evidence.side_tables import wrong_sides
 from rollouts.records import ShardFile, Unit
 from rollouts.shards.reading import count_rows, iter_batches
 
@@ -23,12 +24,17 @@ _SHOWN = 60
 def differences(run: CommittedRun) -> list[str]:
     """All that differs, one sentence each. Reads every committed byte."""
     found: list[str] = []
-    anew = tally_run(run, _checked_units(run, found)).as_dict()
-    return [*found, *_strangers(run), *_owed(run), *_wrong_manifest(run, anew)]
+    steps: dict[int, dict[str, int]] = {}
+    try:
+        anew = tally_run(run, _checked_units(run, found, steps)).as_dict()
+    except StorageError as error:
+        return [*found, f"the side tables cannot be read: {error}"]
+    return [*found, *_strangers(run), *wrong_sides(run, steps), *_owed(run), *_wrong_manifest(run, anew)]
 
 
-def _checked_units(run: CommittedRun, found: list[str]) -> Iterator[UnitRows]:
-    """The units that can be read, one at a time; what is wrong with each goes into `found` on the way."""
+def _checked_units(run: CommittedRun, found: list[str], steps: dict[int, dict[str, int]]) -> Iterator[UnitRows]:
+    """The units that can be read, one at a time; what is wrong with each goes into `found` on the way, its completed
+    episodes and their decisions into `steps`."""
     for unit in run.units():
         try:
             rows = read_unit(run, unit)
@@ -36,6 +42,7 @@ def _checked_units(run: CommittedRun, found: list[str]) -> Iterator[UnitRows]:
             found.append(f"unit {unit.number} cannot be read: {error}")
             continue
         found += [*_wrong_keys(run, rows), *_wrong_steps(run, rows), *_wrong_counts(rows)]
+        steps[unit.number] = {e.episode_id: e.steps for e in rows.episodes if e.completed}
         yield rows
 
 

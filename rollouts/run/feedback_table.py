@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from rollouts.records import ShardFile
 from rollouts.run.lease import Lease
 from rollouts.run.run_folder import RunFolder
+from rollouts.shards.reading import count_rows
 from rollouts.shards.side_rows import SideRow, read_side, write_side
 from rollouts.store.storage import is_temporary
 
@@ -33,6 +35,14 @@ class FeedbackTable:
             if fresh:
                 self._write(f"part-{len(self._parts()):07d}.parquet", fresh)
         return len(fresh)
+
+    def shards(self) -> tuple[ShardFile, ...]:
+        """Every part with its rows, bytes and sha256, read anew."""
+        storage = self._folder.storage
+        return tuple(
+            ShardFile(path.rpartition("/")[2], count_rows(storage, path), storage.size(path) or 0, storage.sha256(path))
+            for path in self._parts()
+        )
 
     def _write(self, name: str, rows: Sequence[SideRow]) -> None:
         with tempfile.TemporaryDirectory(prefix="doom-rollouts-") as scratch:

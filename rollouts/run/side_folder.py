@@ -93,13 +93,19 @@ class SideFolder:
 
     def parts(self, table: str, id: str, unit: Unit) -> tuple[str, ...]:
         """The paths of a unit's committed parts, in order. Lists nothing."""
-        names = (self.folder.path(table, id, part_name(unit.number, k)) for k in itertools.count())
-        return tuple(itertools.takewhile(self._storage.exists, names))
+        return tuple(part.path for part in self.parts_of(table, id, unit.number))
 
     def all_parts(self, table: str, id: str) -> tuple[SidePart, ...]:
         """Every committed part of a table, by unit and number."""
         found = (_part_of(file) for file in self._storage.list(self.folder.path(table, id)))
         return tuple(sorted((part for part in found if part), key=lambda part: (part.unit, part.k)))
+
+    def parts_of(self, table: str, id: str, unit: int) -> tuple[SidePart, ...]:
+        """The committed parts of the unit of that number, in order."""
+        names = ((k, self.folder.path(table, id, part_name(unit, k))) for k in itertools.count())
+        sizes = ((k, path, self._storage.size(path)) for k, path in names)
+        there = itertools.takewhile(lambda found: found[2] is not None, sizes)
+        return tuple(SidePart(path, unit, k, size or 0) for k, path, size in there)
 
     def rows(self, table: str, id: str, unit: Unit, columns: Sequence[str] | None = None) -> list[dict[str, Any]]:
         """The committed rows of a unit."""
@@ -153,7 +159,7 @@ class SideFolder:
         """Move replies that are on file one by one into shards of `calls`. Done by `recover`, and to be done last."""
         for (who, unit), rows in self.journal.left().items():
             with self._promoting[unit % _LOCKS], lease.held():
-                known = set(self._call_ids(part.path for part in self.all_parts(CALLS, who) if part.unit == unit))
+                known = set(self._call_ids(part.path for part in self.parts_of(CALLS, who, unit)))
                 fresh = [row for row in rows if row["call_id"] not in known]
                 if fresh:
                     self._append(CALLS, who, unit, fresh)
