@@ -72,7 +72,7 @@ class GradingOrder:
     def grader_id(self) -> str | None:
         """The folder name below `grades/`, and below `calls/`."""
         if isinstance(self.grader, str):
-            return identified(self.grader, self.identities()["grades"])
+            return identified(self.grader, _without_model(self.grader))
         return self.grader.grader_id if self.grader else None
 
     @property
@@ -101,8 +101,7 @@ class GradingOrder:
         if isinstance(self.grader, GraderSettings):
             found["grades"] = self.grader.identity()
         elif self.grader is not None:
-            version = HEURISTIC_VERSION if self.grader == "heuristic" else EXPLICIT_VERSION
-            found["grades"] = {"kind": self.grader, "version": version}
+            found["grades"] = _without_model(self.grader)
         if self.summarizer is not None:
             found["summaries"] = self.summarizer.identity()
         if self.credit is not None:
@@ -138,3 +137,8 @@ class GradingOrder:
             "rule": str(self.credit.rule),
             "summarizer_id": self.summarizer_id if by_summary else None,
         }
+
+
+def _without_model(kind: NoModel) -> dict[str, Any]:
+    """What the id of such a grader stands for: the version changes with its formula."""
+    return {"kind": kind, "version": HEURISTIC_VERSION if kind == "heuristic" else EXPLICIT_VERSION}
