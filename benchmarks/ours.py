@@ -13,6 +13,7 @@ from rollouts.commands.preparing import Prepared, prepare
 from rollouts.config import RunConfig
 from rollouts.errors import RunStopped
 from rollouts.frames import FrameFormat
+from rollouts.grading_config import GradingConfig
 from rollouts.pools.pool import Event, Finished, Pool, Started, Task
 from rollouts.progress import Reporter
 from rollouts.records import UnitReport
@@ -109,7 +110,7 @@ def measure(order: Order, folder: Path, means: Means) -> tuple[Span, ...]:
         out=str(folder),
     )
     begun_s = time.perf_counter()
-    prepared = prepare(config, open_storage(folder))
+    prepared = prepare(config, open_storage(folder), grading=GradingConfig(grade="none"))
     pool = Stopwatch(means.make_pool(prepared))
     ready = start(prepared, prepared.folder.acquire())
     outcome = play(ready, pool, means.reporter, means.signals).outcome

@@ -125,12 +125,6 @@ class GradingOrder:
             found.append(("credit", self.credit_id, of["credit"]))
         return tuple(found)
 
-    def _grades_identity(self) -> dict[str, Any]:
-        if isinstance(self.grader, GraderSettings):
-            return self.grader.identity()
-        version = HEURISTIC_VERSION if self.grader == "heuristic" else EXPLICIT_VERSION
-        return {"kind": self.grader, "version": version}
-
     def _credit_identity(self) -> dict[str, Any]:
         assert self.credit is not None
         by_summary = self.credit.rule.name == "summary"

@@ -39,11 +39,14 @@ app = App(
 for _name, _help in {
     "run": "Play what is owed of a run; the same command again goes on where it was.",
     "verify": "Recompute every number and hash of a run from its shards.",
+    "grade": "Grade a run that was played; only what is owed.",
     "bench": "Measure our speed beside the bare engine's and the old method's.",
     "doctor": "Is this machine fit for a run?",
     "scenarios": "List what can be played.",
+    "fake-endpoint": "An OpenAI-compatible endpoint without a model, to try a run without a key.",
 }.items():
-    app.command(f"rollouts.commands.{_name}:{_name}", name=_name, help=_help)
+    _function = _name.replace("-", "_")
+    app.command(f"rollouts.commands.{_function}:{_function}", name=_name, help=_help)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -147,20 +147,11 @@ def load_configs(
     flags: Mapping[str, object] | None = None,
     toml: Path | None = None,
     env: Mapping[str, str] | None = None,
-) -> tuple[RunConfig, GradingConfig]:
-    """What to play and how to grade it, from the same three layers."""
-    given = _given(flags, toml, env)
-    return _run_config(given), GradingConfig.read(given)
-
-
-def load_grading_config(
-    flags: Mapping[str, object] | None = None,
-    toml: Path | None = None,
-    env: Mapping[str, str] | None = None,
     graders: tuple[str, ...] = GRADERS,
-) -> GradingConfig:
-    """How to grade a run that was played; settings of playing may stand in the file too."""
-    return GradingConfig.read(_given(flags, toml, env), graders)
+) -> tuple[RunConfig, GradingConfig]:
+    """What to play and how to grade it, from the same three layers; `graders` are those that there can be."""
+    given = _given(flags, toml, env)
+    return _run_config(given), GradingConfig.read(given, graders)
 
 
 def _given(flags: Mapping[str, object] | None, toml: Path | None, env: Mapping[str, str] | None) -> dict[str, Given]:

@@ -168,6 +168,8 @@ def _check_models(config: GradingConfig, source: Mapping[str, str]) -> None:
     for name in ("grader_model", "summarizer_model", "base_url", "prices"):
         if getattr(config, name) == "":
             raise UsageError(f"{source[name]} is empty")
+    if config.grade is None and config.grader_model and config.summarize != "llm":
+        raise UsageError(f"{source['grader_model']} is for {flag('grade')} llm: give that too")
     if config.grader == "llm" and config.grader_model is None:
         raise UsageError(f"{source['grade']} llm wants a model: give {flag('grader_model')} NAME")
     if config.summarize == "llm" and not (config.summarizer_model or config.grader_model):

@@ -16,14 +16,20 @@ from typing import Any, Protocol, TextIO
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
+from rollouts.records import SideCounts
+
 RATE_WINDOW_S = 15.0
 PLAIN_EVERY_S = 5.0
 JSON_EVERY_S = 1.0
+NOTHING_GRADED = SideCounts()
 
 
 @dataclass(frozen=True)
 class Launch:
-    """The start of a run, after the plan is fixed: how much there is, how much is owed, and where it goes."""
+    """The start of a run, after the plan is fixed: how much there is, how much is owed, and where it goes.
+
+    `judging` says in short words what of the episodes that were played earlier is still to be graded.
+    """
 
     run_id: str
     location: str
@@ -34,16 +40,24 @@ class Launch:
     episodes_owed: int
     pool: str
     actors: int
+    judging: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Counts:
-    """Episodes committed (of this and earlier runs), those of them that failed, and this run's decisions so far."""
+    """Episodes committed (of this and earlier runs), those of them that failed, and this run's decisions so far.
+
+    `side` is what grading has made since the command began.
+    """
 
     episodes: int = 0
     failed: int = 0
     decisions: int = 0
     out_of_schema: int = 0
+    side: SideCounts = NOTHING_GRADED
+
+    def plus_side(self, side: SideCounts) -> Counts:
+        return replace(self, side=self.side + side)
 
     def plus(self, episodes: int, failed: int, decisions: int, out_of_schema: int) -> Counts:
         return replace(
@@ -112,19 +126,37 @@ def summary(counts: Counts, course: Course) -> str:
         f"{rate:,.0f} decisions/s" if rate else "- decisions/s",
         f"{counts.out_of_schema:,} out of schema",
         *([f"{counts.failed:,} failed"] if counts.failed else []),
+        *side_words(counts.side),
         f"{timedelta(seconds=round(left_s))} left" if left_s is not None else "- left",
     ]
     return " · ".join(parts)
 
 
+def side_words(side: SideCounts) -> list[str]:
+    """What grading has made so far, in short words; nothing where it has made nothing."""
+    ungraded, degraded = (sum(n for _, n in causes) for causes in (side.ungraded, side.degraded))
+    numbers = (
+        (side.graded, "graded"),
+        (ungraded, "ungraded"),
+        (side.entries, "entries"),
+        (degraded, "degraded"),
+        (side.requests, "requests"),
+        (side.reused, "replies used again"),
+    )
+    return [f"{n:,} {word}" for n, word in numbers if n]
+
+
 def opening(launch: Launch) -> str:
     """The first line for a person: what starts, or goes on, and where."""
+    if launch.judging and not launch.episodes_owed:
+        return f"grading {launch.run_id}: {', '.join(launch.judging)}, in {launch.location}"
     if not launch.episodes_owed:
         return f"nothing is owed: {launch.run_id} has its {launch.episodes:,} episodes, in {launch.location}"
     verb = "resuming" if launch.resumed else "starting"
     return (
         f"{verb} {launch.run_id}: {launch.episodes_owed:,} of {launch.episodes:,} episodes owed, "
         f"{launch.actors} {'actor' if launch.actors == 1 else 'actors'} ({launch.pool}), in {launch.location}"
+        f"{'; to be graded: ' + ', '.join(launch.judging) if launch.judging else ''}"
     )
 
 
@@ -135,16 +167,17 @@ class Course:
         self.episodes = episodes
         self.meter = Meter(episodes, counts, clock())
         self._clock, self._said_s = clock, clock()
+        self._was_whole = False
 
     def add(self, counts: Counts) -> None:
         self.meter.add(counts, self._clock())
 
     def due(self, counts: Counts, every_s: float) -> bool:
         """True, once, when `every_s` have passed or the last episode is in."""
-        now_s = self._clock()
-        if now_s - self._said_s < every_s and counts.episodes < self.episodes:
+        now_s, whole = self._clock(), counts.episodes >= self.episodes
+        if now_s - self._said_s < every_s and (self._was_whole or not whole):
             return False
-        self._said_s = now_s
+        self._said_s, self._was_whole = now_s, whole
         return True
 
 
@@ -190,7 +223,7 @@ class JsonReporter:
         if self._course.due(counts, JSON_EVERY_S):
             meter = self._course.meter
             rates = {"decisions_per_s": meter.decisions_per_s, "left_s": meter.left_s}
-            self._say("progress", {**asdict(counts), "of_episodes": self._course.episodes, **rates})
+            self._say("progress", {**_told(counts), "of_episodes": self._course.episodes, **rates})
 
     def note(self, text: str) -> None:
         self._say("note", {"text": text})
@@ -203,6 +236,12 @@ class JsonReporter:
 
     def _say(self, event: str, fields: Mapping[str, Any]) -> None:
         print(json.dumps({"event": event, **fields}, allow_nan=False), file=self._out, flush=True)
+
+
+def _told(counts: Counts) -> dict[str, Any]:
+    told, side = asdict(counts), asdict(counts.side)
+    del told["side"]
+    return {**told, "grading": {**side, "ungraded": dict(side["ungraded"]), "degraded": dict(side["degraded"])}}
 
 
 class BarReporter:

@@ -3,18 +3,52 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from typing import Any, Literal, get_args
 
+from grading.evidence import SECTION, grading_section, weights_of
+from grading.grade import Weights
+from grading.order import GradingOrder
+from grading.pipeline import SideOutcome
+from rollouts.calls.replies import Cause
 from rollouts.commands.playing import Played, Ready
 from rollouts.errors import LeaseError, StorageError
-from rollouts.evidence.committed_run import CommittedRun
+from rollouts.evidence.committed_run import EPISODES, STEPS, CommittedRun
 from rollouts.evidence.manifest import MANIFEST, read_manifest, write_evidence
+from rollouts.evidence.side_tables import side_parts
+from rollouts.grading_config import GradingConfig
+from rollouts.run.lease import Lease
 from rollouts.run.run_folder import RunFolder
+from rollouts.run.side_folder import SideFolder
 from rollouts.settings import one_line
 
 State = Literal["complete", "budget", "stopped", "interrupted"]
-FROM_MANIFEST = ("results", "coverage", "failures")
+STATES: tuple[State, ...] = get_args(State)
+"""From the best end to the worst."""
+FROM_MANIFEST = ("results", "coverage", "failures", SECTION)
+NO_CAUSES: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The grader that a command asked for, and the `weights` of R. `excused` are causes for which an episode without a
+    score is no failure of the command: nobody asked for the grader that is there by default. `plays`: episodes too, so
+    that failed ones are failures of the command."""
+
+    grader_id: str | None = None
+    weights: Weights | None = None
+    excused: frozenset[str] = NO_CAUSES
+    plays: bool = True
+
+    @classmethod
+    def of(cls, order: GradingOrder | None, config: GradingConfig) -> Asked:
+        if order is None:
+            return cls()
+        return cls(order.grader_id, order.weights, NO_CAUSES if config.grade else BY_DEFAULT)
+
+
+NOBODY = Asked()
+BY_DEFAULT = frozenset({Cause.NO_BASELINE.value})
 
 
 @dataclass(frozen=True)
@@ -26,6 +60,7 @@ class Ending:
     manifest: dict[str, Any] | None
     cause: str | None = None
     signal: int | None = None
+    asked: Asked = NOBODY
 
     @property
     def failed(self) -> int:
@@ -33,44 +68,108 @@ class Ending:
         return 0 if self.manifest is None else int(self.manifest["coverage"]["failed"])
 
     @property
+    def ungraded(self) -> dict[str, int]:
+        """Gradings of the grader that was asked for which have no score, by cause; the excused ones left out."""
+        causes = self._grader().get("ungraded_by_cause", {})
+        return {cause: n for cause, n in causes.items() if cause not in self.asked.excused}
+
+    @property
+    def gradings_owed(self) -> int:
+        """Gradings of the grader that was asked for which are not there yet, of episodes that are."""
+        return int(self._grader().get("owed", 0))
+
+    def _grader(self) -> dict[str, Any]:
+        graders = [] if self.manifest is None else self.manifest.get(SECTION, {}).get("graders", [])
+        return next((grader for grader in graders if grader["grader_id"] == self.asked.grader_id), {})
+
+    @property
     def exit_code(self) -> int:
-        """0 all done; 1 failed parts or stopped; 128+n after signal n."""
+        """0 all done; 1 failed or ungraded parts, or stopped; 128+n after signal n."""
         if self.signal is not None:
             return 128 + self.signal
-        return int(self.state != "complete" or self.failed > 0)
+        failed = self.failed > 0 and self.asked.plays
+        return int(self.state != "complete" or failed or bool(self.ungraded) or self.gradings_owed > 0)
+
+
+@dataclass(frozen=True)
+class End:
+    """How work ended: by `signal` where the state is `interrupted`; `lost`: the lease is another driver's now."""
+
+    state: State
+    cause: str | None = None
+    signal: int | None = None
+    lost: bool = False
 
 
 def conclude(ready: Ready, played: Played) -> Ending:
     """Write the evidence and give the lease back. After a signal there is no time for it: the next run sees to it."""
-    outcome, folder = played.outcome, ready.prepared.folder
+    prepared, outcome = ready.prepared, played.outcome
     owed = ready.standing.episodes - played.counts.episodes
-    cause, signal = outcome.cause, outcome.signal if outcome.state == "interrupted" else None
-    manifest = None
+    rolled = End(outcome.state, outcome.cause, played.signal, isinstance(outcome.error, LeaseError))
+    end = worst(rolled, side_end(played.side, played.signal))
+    return close(prepared.folder, ready.lease, owed, Asked.of(prepared.judging, prepared.grading), end)
+
+
+def close(folder: RunFolder, lease: Lease, owed: int, asked: Asked, end: End) -> Ending:
+    """The last things under a lease: replies on file into shards, the evidence, the lease itself."""
+    state, cause, manifest = end.state, end.cause, None
+    signal = end.signal if state == "interrupted" else None
     try:
-        if signal is None and not isinstance(outcome.error, LeaseError):
-            manifest = write_manifest(folder, outcome.state, cause)
-        folder.finish(ready.lease)
+        if signal is None and not end.lost:
+            SideFolder(folder).gather(lease)
+            manifest = write_manifest(folder, state, cause, asked.weights)
+        folder.finish(lease)
     except (StorageError, LeaseError) as error:
         cause = cause or str(error)
-    state: State = "stopped" if cause and outcome.state != "budget" else outcome.state
-    return Ending(state, owed, manifest, cause, signal)
+        state = "stopped" if state == "complete" else state
+    return Ending(state, owed, manifest, cause, signal, asked)
 
 
-def write_manifest(folder: RunFolder, state: State, cause: str | None) -> dict[str, Any]:
-    """The evidence of what is committed, with how the run ended."""
-    ended = {"state": state, "cause": cause}
-    return write_evidence(CommittedRun.open(folder), {"outcome": lambda _: ended})
+def worst(*ends: End) -> End:
+    """Of several ends the worst; of equally bad ones the first that names a cause."""
+    state = max((end.state for end in ends), key=STATES.index)
+    of_state = [end for end in ends if end.state == state]
+    chosen = next((end for end in of_state if end.cause), of_state[0])
+    return replace(chosen, lost=any(end.lost for end in ends))
 
 
-def current_manifest(folder: RunFolder) -> dict[str, Any] | None:
+def side_end(side: SideOutcome | None, signal: int | None = None) -> End:
+    """How grading ended. A stage that only waits for one that stopped has not been interrupted."""
+    if side is None:
+        return End("complete")
+    ends = [End(_state(stage.state), stage.cause, signal) for stage in side.stages.values()]
+    stopped = [end for end in ends if end.state in ("budget", "stopped")]
+    return worst(*(stopped or ends or [End("complete")]))
+
+
+def _state(text: str | None) -> State:
+    return next((state for state in STATES if state == text), "stopped")
+
+
+def write_manifest(folder: RunFolder, state: State, cause: str | None, weights: Weights | None) -> dict[str, Any]:
+    """The evidence of what is committed, with how the run ended. Without `weights`, R's are those of the last time."""
+    ended, run = {"state": state, "cause": cause}, CommittedRun.open(folder)
+    weights = weights or weights_of(_there(run) or {})
+    return write_evidence(run, {"outcome": lambda _: ended, SECTION: grading_section(weights)})
+
+
+def current_manifest(folder: RunFolder, weights: Weights | None) -> dict[str, Any] | None:
     """The manifest of a finished run; None where it has to be written (again)."""
     run = CommittedRun.open(folder)
+    manifest = _there(run)
+    if manifest is None:
+        return None
+    tables = manifest.get("tables", {})
+    listed = {name: len(table["shards"]) for name, table in tables.items() if name != STEPS}
+    same = SECTION in manifest and listed == {EPISODES: len(run.committed), **side_parts(run)}
+    return manifest if same and weights in (None, weights_of(manifest)) else None
+
+
+def _there(run: CommittedRun) -> dict[str, Any] | None:
     try:
-        manifest = read_manifest(run)
+        return read_manifest(run)
     except ValueError:
         return None
-    listed = {} if manifest is None else manifest.get("tables", {}).get("episodes", {})
-    return manifest if len(listed.get("shards", ())) == len(run.committed) else None
 
 
 def done(folder: RunFolder, ending: Ending) -> dict[str, Any]:
@@ -81,10 +180,12 @@ def done(folder: RunFolder, ending: Ending) -> dict[str, Any]:
         "state": ending.state,
         "exit_code": ending.exit_code,
         "owed": ending.owed,
+        "gradings_owed": ending.gradings_owed,
+        "ungraded": sum(ending.ungraded.values()),
         "cause": ending.cause,
         "location": folder.describe(),
         "manifest": folder.describe(MANIFEST) if manifest else None,
-        **{key: manifest[key] if manifest else None for key in FROM_MANIFEST},
+        **{key: manifest.get(key) if manifest else None for key in FROM_MANIFEST},
     }
 
 
@@ -93,11 +194,15 @@ def last_words(ending: Ending, again: str) -> list[str]:
     if ending.signal is not None:
         return [f"interrupted with {ending.owed:,} episodes owed; to go on, {again}"]
     lines = []
-    if ending.failed and ending.manifest is not None:
+    if ending.failed and ending.asked.plays and ending.manifest is not None:
         first = ending.manifest["failures"][0]
         lines.append(f"{ending.failed:,} episodes failed, the first at stage {first['stage']}: {first['cause']}")
-    if ending.cause:
-        lines.append(f"stopped with {ending.owed:,} episodes owed: {ending.cause}")
+    if ending.ungraded:
+        causes = ", ".join(f"{n:,} {cause}" for cause, n in ending.ungraded.items())
+        lines.append(f"{sum(ending.ungraded.values()):,} gradings have no score: {causes}")
+    if ending.state != "complete":
+        gradings = f" and {ending.gradings_owed:,} gradings" if ending.gradings_owed else ""
+        lines.append(f"stopped with {ending.owed:,} episodes{gradings} owed: {ending.cause or ending.state}")
     return lines
 
 

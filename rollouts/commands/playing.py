@@ -1,13 +1,21 @@
-"""Starts or resumes a run's folder, and drives the pool over what is owed."""
+"""Starts or resumes a run's folder, and drives rollouts and grading over what is owed."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
-from rollouts.commands.preparing import Prepared
+from grading.lines import add_owed
+from grading.owed import Owed
+from grading.pipeline import SideOutcome
+from rollouts.commands.judging import NOTHING_OWED, Judging, Watch, owed_words
+from rollouts.commands.judging import ready as side_ready
+from rollouts.commands.pools import Place
+from rollouts.commands.preparing import Prepared, judged_where_played
 from rollouts.commits import RunCommits
 from rollouts.driver import Committed, Outcome, Remark, RunEvent, drive
+from rollouts.errors import LeaseError
 from rollouts.identity import check_identity
 from rollouts.plan import extend_plan, make_plan, owed
 from rollouts.pools.patience import Limits
@@ -23,12 +31,18 @@ from rollouts.signals import Signals
 
 @dataclass(frozen=True)
 class Standing:
-    """How far a run is: its plan (with what is to be appended), and what of it is committed."""
+    """How far a run is: its plan (with what is to be appended), what of it is committed, and what of that is still to
+    be graded (`side`)."""
 
     started: bool
     plan: tuple[Unit, ...]
     added: tuple[Unit, ...]
     survey: Survey
+    side: Owed = NOTHING_OWED
+
+    @property
+    def anything_owed(self) -> bool:
+        return bool(self.owed) or self.side.anything
 
     @property
     def owed(self) -> list[Unit]:
@@ -51,14 +65,17 @@ class Ready:
     prepared: Prepared
     standing: Standing
     lease: Lease
+    judging: Judging | None = None
 
 
 @dataclass(frozen=True)
 class Played:
-    """How the driver ended, and how far the run is now."""
+    """How the rollouts ended, and their grading (None where there was none), and how far the run is now."""
 
     outcome: Outcome
     counts: Counts
+    side: SideOutcome | None = None
+    signal: int | None = None
 
 
 NOTHING = Survey(committed={}, damaged={}, orphans=(), temporary=())
@@ -72,7 +89,20 @@ def look(prepared: Prepared) -> Standing:
     check_identity(folder.read_record()["identity"], prepared.identity, prepared.run_id)
     plan, survey = folder.read_plan(), folder.survey()
     retry = _failed(survey) if config.retry_failed else {}
-    return Standing(True, plan, extend_plan(plan, prepared.groups, config.episodes_per_unit, retry), survey)
+    added = extend_plan(plan, prepared.groups, config.episodes_per_unit, retry)
+    return Standing(True, plan, added, survey, _side_owed(prepared, plan, survey))
+
+
+def judging_of(prepared: Prepared) -> Judging | None:
+    """How the run's episodes are graded."""
+    order = prepared.judging
+    return None if order is None else Judging(order, prepared.grading, judged_where_played(order))
+
+
+def _side_owed(prepared: Prepared, plan: tuple[Unit, ...], survey: Survey) -> Owed:
+    judging = judging_of(prepared)
+    committed = [unit for unit in plan if unit.number in survey.committed]
+    return NOTHING_OWED if judging is None else judging.owed(prepared.folder, committed)
 
 
 def _failed(survey: Survey) -> dict[str, int]:
@@ -88,29 +118,59 @@ def start(prepared: Prepared, lease: Lease) -> Ready:
         folder.create(lease, record, standing.added)
     elif standing.added or folder.read_record()["identity"] != prepared.identity:
         folder.grow(lease, record, standing.added)
-    return Ready(prepared, Standing(standing.started, folder.read_plan(), (), folder.recover(lease)), lease)
+    survey, plan, judging = folder.recover(lease), folder.read_plan(), judging_of(prepared)
+    side_ready(judging, folder, lease)
+    now = Standing(standing.started, plan, (), survey, _side_owed(prepared, plan, survey))
+    return Ready(prepared, now, lease, judging)
 
 
 def _first_start(folder: RunFolder, standing: Standing) -> datetime | None:
     return datetime.fromisoformat(folder.read_record()["started_at"]) if standing.started else None
 
 
-def play(ready: Ready, pool: Pool, reporter: Reporter, signals: Signals) -> Played:
-    """Drive the pool until nothing is owed or something ends it."""
-    counts = ready.standing.counts
+def play(ready: Ready, pool: Pool | None, reporter: Reporter, signals: Signals, place: Place | None = None) -> Played:
+    """Play and grade until nothing is owed or something ends it. `pool` is None where nothing is to be played; `place`
+    is where grading happens, needed where anybody grades."""
+    watch, judging = Watch(reporter, ready.standing.counts), ready.judging
+    if judging is None:
+        outcome = _roll(ready, pool, watch, signals, lambda _unit: None)
+        return Played(outcome, watch.counts, None, signals.received)
+    assert place is not None, "grading needs a place"
+    folder = ready.prepared.folder
+    wish = judging.wish(folder)
+    with place.side_pipeline(wish, folder, ready.lease, signals) as pipeline:
+        add_owed(pipeline, ready.standing.side, wish)
+
+        def feed(unit: Unit) -> None:
+            pipeline.feed(unit)
+            watch.look(pipeline)
+
+        outcome = _roll(ready, pool, watch, signals, feed)
+        side = None
+        if not signals.received and not isinstance(outcome.error, LeaseError):
+            side = pipeline.finish(watch.tell)
+    return Played(outcome, watch.counts, side, signals.received)
+
+
+NOTHING_TO_PLAY = Outcome("complete", committed=0, owed=0, failed_episodes=0)
+
+
+def _roll(
+    ready: Ready, pool: Pool | None, watch: Watch, signals: Signals, on_commit: Callable[[Unit], object]
+) -> Outcome:
+    """Drive the rollouts."""
+    if pool is None:
+        return NOTHING_TO_PLAY
 
     def tell(event: RunEvent) -> None:
-        nonlocal counts
-        if isinstance(event, Remark):
-            reporter.note(event.text)
-        elif isinstance(event, Committed):
-            report = event.report
-            assert isinstance(report, UnitReport)
-            failed = sum(failure is not None for failure in report.failures)
-            counts = counts.plus(len(report.failures), failed, report.n_decisions, report.n_out_of_schema)
-            reporter.counts(counts)
+        match event:
+            case Remark(text):
+                watch.note(text)
+            case Committed(unit, UnitReport() as report):
+                watch.add(_counted(watch.counts, report))
+                on_commit(unit)
 
-    outcome = drive(
+    return drive(
         ready.standing.owed,
         pool,
         RunCommits(ready.prepared.folder, ready.lease),
@@ -118,7 +178,12 @@ def play(ready: Ready, pool: Pool, reporter: Reporter, signals: Signals) -> Play
         signals=signals,
         on_event=tell,
     )
-    return Played(outcome, counts)
+
+
+def _counted(counts: Counts, report: UnitReport) -> Counts:
+    failed = sum(failure is not None for failure in report.failures)
+    counts = counts.plus(len(report.failures), failed, report.n_decisions, report.n_out_of_schema)
+    return counts.plus_side(report.side.counts) if report.side else counts
 
 
 def launch_of(prepared: Prepared, standing: Standing, actors: int) -> Launch:
@@ -134,4 +199,5 @@ def launch_of(prepared: Prepared, standing: Standing, actors: int) -> Launch:
         episodes_owed=sum(len(unit.episodes) for unit in units),
         pool=prepared.config.pool,
         actors=actors,
+        judging=owed_words(prepared.judging, standing.side),
     )

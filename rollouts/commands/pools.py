@@ -35,7 +35,7 @@ class Place:
     """
 
     def __init__(self, kind: str, address: str | None = None) -> None:
-        self._kind = kind
+        self.kind = kind
         self._address = address
         self._cluster: Cluster | None = None
 
@@ -49,7 +49,7 @@ class Place:
 
     def rollout_pool(self, prepared: Prepared, signals: Signals) -> Pool:
         """The run's pool, ready to start workers. Errors: `UsageError` where the cluster cannot hold what is asked."""
-        if self._kind == "local":
+        if self.kind == "local":
             return _local_pool(prepared, signals)
         wish = _wish(prepared)
         wish.share.check()
@@ -58,7 +58,7 @@ class Place:
     def side_pipeline(self, wish: SideWish, folder: RunFolder, lease: Lease, signals: Signals) -> SidePipeline:
         """The lines that judge, to be entered; `lease` is the run's. Give it what is owed with `add_owed`."""
         bench: Bench
-        if self._kind == "local" or not wish.order.uses_model:
+        if self.kind == "local" or not wish.order.uses_model:
             bench = LocalBench(wish)
         else:
             self._ray(signals)

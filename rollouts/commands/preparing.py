@@ -7,9 +7,13 @@ import itertools
 from dataclasses import dataclass
 from typing import Any
 
+from grading.order import GradingOrder
+from grading.played_here import JudgeHere
+from rollouts.commands.grading_order import make_order
 from rollouts.config import RunConfig
 from rollouts.doom.engine import ENGINE_VERSION, provenance, variable
 from rollouts.errors import RolloutsError, ScenarioError, UsageError
+from rollouts.grading_config import GradingConfig
 from rollouts.identity import RunFacts, default_run_id, identity
 from rollouts.plan import PlanGroup
 from rollouts.policies.registry import make_policy
@@ -25,8 +29,8 @@ from rollouts.worker import WorkOrder
 
 @dataclass(frozen=True)
 class Prepared:
-    """A run as it is wanted. `groups` are what it plays, in order; `order` is what its workers are told; `again` is how
-    a person goes on with it."""
+    """A run as it is wanted. `groups` are what it plays, in order; `order` is what its workers are told; `judging` is
+    what its graders are told, None where nobody grades; `again` is how a person goes on with it."""
 
     config: RunConfig
     facts: RunFacts
@@ -35,13 +39,20 @@ class Prepared:
     order: WorkOrder
     folder: RunFolder
     again: str
+    grading: GradingConfig
+    judging: GradingOrder | None
 
     @property
     def run_id(self) -> str:
         return self.order.run_id
 
 
-def prepare(config: RunConfig, storage: Storage, new: bool = False) -> Prepared:
+DEFAULT_GRADING = GradingConfig()
+
+
+def prepare(
+    config: RunConfig, storage: Storage, new: bool = False, grading: GradingConfig = DEFAULT_GRADING
+) -> Prepared:
     """Look at scenarios and policies, and find the run's folder; `new` takes the next free name. Writes nothing."""
     _check_variables(config)
     facts = gather_facts(config)
@@ -52,8 +63,16 @@ def prepare(config: RunConfig, storage: Storage, new: bool = False) -> Prepared:
         again = f"give the same command with --run-id {run_id} in place of --new"
     policies = {who.name: spec for spec, who in facts.descriptions.items()}
     versions = {name: version for name, version in package_versions().items() if version is not None}
-    order = WorkOrder(config, run_id, policies, versions)
-    return Prepared(config, facts, of, _groups(config, facts), order, RunFolder(storage, run_id), again)
+    judging = make_order(grading, run_id, storage.uri)
+    judge = JudgeHere(judging) if judging is not None and judged_where_played(judging) else None
+    order = WorkOrder(config, run_id, policies, versions, judge=judge)
+    groups, folder = _groups(config, facts), RunFolder(storage, run_id)
+    return Prepared(config, facts, of, groups, order, folder, again, grading, judging)
+
+
+def judged_where_played(order: GradingOrder) -> bool:
+    """Whether the workers of the rollouts grade what they play: that takes no model, and no feedback yet."""
+    return order.source == "heuristic"
 
 
 def _check_variables(config: RunConfig) -> None:

@@ -12,8 +12,6 @@ from typing import Any
 from rollouts.evidence.grading_table import grade_cells, grade_headings, grader_title, grading_lines
 from rollouts.evidence.table import coverage_lines, notes, result_cells
 
-SIDE_TABLES = ("grades", "summaries", "credit", "calls")
-"""Tables with a folder for everybody who made one: a config reads them all, told apart by a column."""
 HEADINGS = (
     "rubric", "policy", "mean", "sd", "min", "max", "n", "agreement", "Brier", "ECE", "out of schema", "decisions/s",
 )  # fmt: skip
@@ -63,18 +61,22 @@ def dataset_card(manifest: Mapping[str, Any]) -> str:
 
 
 def _front_matter(tables: Mapping[str, Any]) -> str:
-    """One config for each table that has files: a glob that matches nothing would spoil the others too."""
+    """One config for each table that has files: a glob that matches nothing would spoil the others too.
+
+    A side table has a folder for everybody who made one; a config reads them all, told apart by a column.
+    """
     lines = ["---", "configs:"]
-    for name, table in tables.items():
-        if table["shards"]:
-            lines += [f"- config_name: {json.dumps(name)}", f"  data_files: {json.dumps(_glob(name))}"]
-            lines += ["  default: true"] if name == "steps" else []
+    globs = {name.partition("/")[0]: _glob(name) for name, table in tables.items() if table["shards"]}
+    for name, glob in globs.items():
+        lines += [f"- config_name: {json.dumps(name)}", f"  data_files: {json.dumps(glob)}"]
+        lines += ["  default: true"] if name == "steps" else []
     empty = len(lines) == 2
     return "\n".join([*(lines[:1] if empty else lines), "---"])
 
 
 def _glob(table: str) -> str:
-    return f"{table}/*/*.parquet" if table in SIDE_TABLES else f"{table}/*.parquet"
+    name, folder, _ = table.partition("/")
+    return f"{name}/*/*.parquet" if folder else f"{name}/*.parquet"
 
 
 def _listed(lines: Iterable[str]) -> str:

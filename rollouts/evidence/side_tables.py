@@ -38,6 +38,14 @@ def side_shards(run: CommittedRun) -> dict[str, tuple[ShardFile, ...]]:
     return {**found, **({"feedback": feedback} if feedback else {})}
 
 
+def side_parts(run: CommittedRun) -> dict[str, int]:
+    """`<table>/<id>` → how many shards it has, without reading any; `feedback` too where there is any."""
+    side = SideFolder(run.folder)
+    found = {f"{table}/{id}": len(side.all_parts(table, id)) for table, id in side.tables()}
+    feedback = sum(file.name.endswith(".parquet") for file in run.storage.list(run.path("feedback")))
+    return {**found, **({"feedback": feedback} if feedback else {})}
+
+
 def wrong_sides(run: CommittedRun, steps: Steps) -> Iterator[str]:
     """All that is wrong with the side tables of a run, whose completed episodes are given."""
     side = SideFolder(run.folder)

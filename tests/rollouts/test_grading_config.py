@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from rollouts.config import load_config, load_configs, load_grading_config
+from rollouts.config import load_config, load_configs
 from rollouts.errors import UsageError
 from rollouts.grading_config import LATE_GRADERS, GradingConfig
 
 
 def load(flags: Mapping[str, object] | None = None, toml: Path | None = None, **env: str) -> GradingConfig:
-    return load_grading_config(flags or {}, toml, env)
+    return load_configs(flags or {}, toml, env)[1]
 
 
 def test_nothing_given_is_the_heuristic_grader_with_event_credit_and_no_model() -> None:
@@ -52,6 +52,7 @@ def test_a_summarizer_without_a_model_of_its_own_uses_the_graders() -> None:
     [
         ({"grade": "strict"}, ["--grade", "strict", "none", "heuristic", "llm"]),
         ({"grade": "explicit"}, ["--grade", "explicit", "none", "heuristic", "llm"]),
+        ({"grader_model": "m"}, ["--grader-model", "--grade llm"]),
         ({"grade": "llm"}, ["--grade llm", "--grader-model"]),
         ({"grade": "llm", "grader_model": ""}, ["--grader-model", "empty"]),
         ({"summarize": "gpt"}, ["--summarize", "gpt", "none", "llm"]),
@@ -91,7 +92,7 @@ def test_a_wrong_value_is_one_line_naming_flag_value_and_choices(flags: Mapping[
 
 
 def test_people_grade_a_run_that_was_played() -> None:
-    assert load_grading_config({"grade": "explicit"}, None, {}, LATE_GRADERS).grader == "explicit"
+    assert load_configs({"grade": "explicit"}, None, {}, LATE_GRADERS)[1].grader == "explicit"
 
 
 def test_a_word_close_to_a_setting_is_suggested() -> None:

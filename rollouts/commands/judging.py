@@ -1,0 +1,109 @@
+"""What grading takes of a command that drives it: what is owed, the side tables in order, and the words for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+
+from grading.grader import GraderSettings
+from grading.lines import SideWish
+from grading.order import GradingOrder
+from grading.owed import Owed, find_owed
+from grading.pipeline import SideEvent, SidePipeline
+from rollouts.commands.grading_order import limits_of
+from rollouts.driver import Committed, Remark
+from rollouts.errors import RolloutsError
+from rollouts.grading_config import GradingConfig
+from rollouts.progress import Counts, Reporter
+from rollouts.records import SideReport, Unit
+from rollouts.run.lease import Lease
+from rollouts.run.run_folder import RunFolder
+from rollouts.run.side_folder import SideFolder
+
+NOTHING_OWED = Owed()
+
+
+@dataclass(frozen=True)
+class Judging:
+    """An order of grading with the settings that it came from. `here`: the rollouts' workers grade what they play."""
+
+    order: GradingOrder
+    config: GradingConfig
+    here: bool = False
+
+    def wish(self, folder: RunFolder) -> SideWish:
+        """What to ask a place for, after `ready`: the calls of earlier starts count in the budget."""
+        config, spent = self.config, SideFolder(folder).spent()
+        return SideWish(
+            self.order,
+            limits_of(config, spent),
+            graders=config.graders,
+            summarizers=config.summarizers,
+            lanes=config.lanes,
+            judged_where_played=self.here,
+        )
+
+    def owed(self, folder: RunFolder, units: Iterable[Unit]) -> Owed:
+        """What is owed of the committed `units`. Reads only."""
+        return find_owed(folder, self.order, tuple(units))
+
+
+def ready(judging: Judging | None, folder: RunFolder, lease: Lease) -> None:
+    """Put the side tables in order, and write down what the order's ids stand for."""
+    side = SideFolder(folder)
+    side.recover(lease)
+    for table, id, identity in judging.order.folders() if judging else ():
+        side.declare(lease, table, id, identity)
+
+
+def owed_words(order: GradingOrder | None, owed: Owed) -> tuple[str, ...]:
+    """What of earlier episodes is still to be graded."""
+    if order is None or not owed.anything:
+        return ()
+    words = [f"{owed.gradings:,} {order.source} gradings"] if owed.gradings else []
+    if isinstance(order.grader, GraderSettings) and owed.gradings:
+        words = [f"{words[0]} by {order.grader.model}"]
+    words += [f"{owed.summary_episodes:,} episodes to summarize"] if owed.summary_episodes else []
+    words += [f"credit of {len(owed.credit):,} units"] if owed.credit else []
+    return tuple(words)
+
+
+class Watch:
+    """Tells a reporter what a pipeline does. `counts` is how far the command is."""
+
+    def __init__(self, reporter: Reporter, counts: Counts) -> None:
+        self.counts = counts
+        self._reporter = reporter
+
+    def look(self, pipeline: SidePipeline) -> None:
+        """Take in what has happened since the last look; never waits."""
+        for event in pipeline.events():
+            self.tell(event)
+
+    def tell(self, event: SideEvent) -> None:
+        match event.event:
+            case Remark(text):
+                self.note(f"{event.stage}: {text}")
+            case Committed(_, report) if isinstance(report, SideReport):
+                self.add(self.counts.plus_side(report.counts))
+            case _:
+                pass
+
+    def note(self, text: str) -> None:
+        self._reporter.note(text)
+
+    def add(self, counts: Counts) -> None:
+        self.counts = counts
+        self._reporter.counts(counts)
+
+
+@contextmanager
+def released_on_error(folder: RunFolder, lease: Lease) -> Iterator[None]:
+    """Whatever is raised inside, the next driver need not wait for this one's lease to run out."""
+    try:
+        yield
+    except BaseException:
+        with suppress(RolloutsError):
+            folder.finish(lease)
+        raise
