@@ -112,7 +112,7 @@ def test_closing_what_was_never_started_is_fine() -> None:
 
 
 def test_the_driver_takes_units_that_arrive() -> None:
-    lanes, commits = LocalLanes(lambda: FakeJudge(), 4), SideCommitsDouble()
+    lanes, commits = LocalLanes(FakeJudge, 4), SideCommitsDouble()
     arrivals = Arrivals(lanes.wake)
 
     def feed() -> None:
@@ -128,7 +128,7 @@ def test_the_driver_takes_units_that_arrive() -> None:
 
 
 def test_an_idle_line_takes_up_an_arrival_at_once() -> None:
-    lanes, commits = LocalLanes(lambda: FakeJudge(), 1), SideCommitsDouble()
+    lanes = LocalLanes(FakeJudge, 1)
     arrivals, arrived, done = Arrivals(lanes.wake), 0.0, 0.0
 
     def promoted(_report: object) -> None:
