@@ -1,0 +1,123 @@
+"""The manifest lists the side tables' shards; verify says what is wrong with each kind of damage."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet as pq
+
+from grading.credit import CreditSettings
+from grading.order import GradingOrder
+from rollouts.evidence.committed_run import CommittedRun
+from rollouts.evidence.manifest import write_evidence
+from rollouts.evidence.verify import differences
+from rollouts.run.run_folder import RunFolder
+from rollouts.store.storage import LocalStorage
+from tests.judged_runs import GRADER, RUN_ID, SUMMARIZER, Desk, Model, make_order, played_run
+
+Change = Callable[[pa.Table], pa.Table]
+
+
+def order_at(root: Path) -> GradingOrder:
+    return make_order(root, grader=GRADER, summarizer=SUMMARIZER, credit=CreditSettings())
+
+
+@pytest.fixture(scope="module")
+def judged(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("judged")
+    desk, order = Desk.at(played_run(root, seeds=(1, 2, 3))), order_at(root)
+    desk.summarize(order, Model())
+    desk.grade(order, Model())
+    desk.leave()
+    write_evidence(desk.run)
+    return root
+
+
+@pytest.fixture
+def root(judged: Path, tmp_path: Path) -> Path:
+    shutil.copytree(judged, tmp_path / "run")
+    return tmp_path / "run"
+
+
+def opened(root: Path) -> CommittedRun:
+    return CommittedRun.open(RunFolder(LocalStorage(root), RUN_ID))
+
+
+def shard(root: Path, table: str) -> Path:
+    order = order_at(root)
+    ids = {"grades": order.grader_id, "summaries": order.summarizer_id, "credit": order.credit_id}
+    return root / RUN_ID / table / (ids.get(table) or str(order.grader_id)) / "part-0000000-0.parquet"
+
+
+def found(root: Path, table: str, change: Change) -> str:
+    path = shard(root, table)
+    pq.write_table(change(pq.read_table(path, partitioning=None)), path)
+    return "\n".join(differences(opened(root)))
+
+
+def with_column(name: str, values: Callable[[list[Any]], list[Any]]) -> Change:
+    def change(table: pa.Table) -> pa.Table:
+        at, column = table.schema.get_field_index(name), table.column(name)
+        return table.set_column(at, table.schema.field(at), pa.array(values(column.to_pylist()), column.type))
+
+    return change
+
+
+def test_a_judged_run_has_no_differences(root: Path) -> None:
+    assert differences(opened(root)) == []
+
+
+def test_the_manifest_lists_each_shard_with_rows_bytes_and_hash(root: Path) -> None:
+    tables, order = write_evidence(opened(root))["tables"], order_at(root)
+    assert {name: table["rows"] for name, table in tables.items() if "/" in name} == {
+        f"grades/{order.grader_id}": 3,
+        f"summaries/{order.summarizer_id}": 3,
+        f"credit/{order.credit_id}": 5 + 6 + 7,
+        f"calls/{order.grader_id}": 3,
+        f"calls/{order.summarizer_id}": 3,
+    }
+    listed = tables[f"grades/{order.grader_id}"]["shards"]
+    assert [entry["name"] for entry in listed] == ["part-0000000-0.parquet", "part-0000001-0.parquet"]
+    assert listed[0]["bytes"] == shard(root, "grades").stat().st_size
+
+
+@pytest.mark.parametrize(
+    ("table", "change", "told"),
+    [
+        ("grades", lambda t: pa.concat_tables([t, t.slice(0, 1)]), "judged.rule.oracle.1.0 0 0 stands 2 times"),
+        ("summaries", lambda t: pa.concat_tables([t, t.slice(0, 1)]), "judged.rule.oracle.1.0 0 stands 2 times"),
+        ("credit", lambda t: t.slice(1), "judged.rule.oracle.1.0, grading 0: 4 rows for 5 decisions"),
+        ("summaries", with_column("decisions", lambda c: [c[0] - 1, *c[1:]]), "has 4 decisions in its spans, and 5"),
+        ("calls", lambda t: t.slice(1), "of a grade is missing"),
+        ("grades", with_column("run_id", lambda c: ["other"] * len(c)), "rows of run 'other'"),
+        ("grades", with_column("unit", lambda c: [1] * len(c)), "rows of another unit"),
+        ("grades", with_column("episode_id", lambda c: ["x", *c[1:]]), "x is no completed episode of it"),
+        ("grades", with_column("goal_achievement", lambda c: [0.9] * len(c)), "sha256"),
+    ],
+)
+def test_damage_is_told(root: Path, table: str, change: Change, told: str) -> None:
+    assert told in found(root, table, change)
+
+
+def test_a_torn_shard_is_told(root: Path) -> None:
+    path = shard(root, "grades")
+    path.write_bytes(path.read_bytes()[:50])
+    assert "is not a whole Parquet file" in "\n".join(differences(opened(root)))
+
+
+def test_a_part_of_a_unit_that_is_not_committed_is_told(root: Path) -> None:
+    path = shard(root, "grades")
+    shutil.copy(path, path.with_name("part-0000009-1.parquet"))
+    said = "\n".join(differences(opened(root)))
+    assert "unit 9 is not committed" in said
+    assert "unit 9 has 1 parts and among them part-0000009-1.parquet" in said
+
+
+def test_an_id_that_nobody_can_read_is_told(root: Path) -> None:
+    (root / RUN_ID / "grades" / f"{order_at(root).grader_id}.json").unlink()
+    assert ".json is missing" in "\n".join(differences(opened(root)))
