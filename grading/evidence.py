@@ -21,6 +21,7 @@ from rollouts.run.side_folder import SideFolder
 
 SECTION = "grading"
 Group = tuple[str, str, str]
+_ROLES = {"grade": "grader", "summarize": "summarizer"}
 _CALL_SUMS = ("tokens_in", "tokens_out", "tokens_cached")
 
 
@@ -209,12 +210,14 @@ class _CallTally:
     sums: Counter[str] = field(default_factory=Counter)
     costs: list[float] = field(default_factory=list)
     unpriced: int = 0
+    kinds: set[str] = field(default_factory=set)
     models: set[str] = field(default_factory=set)
     queue_ms: list[float] = field(default_factory=list)
     answer_ms: list[float] = field(default_factory=list)
     adjustments: Counter[str] = field(default_factory=Counter)
 
     def add(self, row: Mapping[str, Any]) -> None:
+        self.kinds.add(_ROLES.get(row["kind"], row["kind"]))
         if row["reused_call_id"] is not None:
             self.reused += 1
             return
@@ -244,13 +247,15 @@ def _known(value: float | None) -> list[float]:
 def _calls(run: CommittedRun, who: str) -> dict[str, Any]:
     found = _CallTally()
     columns = (
-        *("status", "cause", "error_kind", "reused_call_id", "tries", "model", "cost_usd", "queue_ms", "answer_ms"),
+        *("kind", "status", "cause", "error_kind", "reused_call_id", "tries", "model", "cost_usd"),
+        *("queue_ms", "answer_ms"),
         *("adjustments", *_CALL_SUMS),
     )
     for row in side_rows(run, "calls", who, columns):
         found.add(row)
     return {
         "who": who,
+        "kind": ", ".join(sorted(found.kinds)),
         "calls": found.calls,
         "tries": found.tries,
         **{key: found.by_status[key] for key in ("validated", "refused", "failed")},

@@ -6,14 +6,15 @@ Pure: requests in, numbers out.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from grading.grader import GraderSettings, GradingTask, grader_request
-from grading.pairs import ACT, ToolPair
+from grading.pairs import ACT, ToolPair, episode_context, episode_pairs
+from grading.played import PlayedEpisode
 from grading.summarizer import PARAMS_LIMIT, RESULT_LIMIT, SummarizerSettings, summarizer_request
-from grading.task_summary import Cuts, TaskSummary
+from grading.task_summary import Cuts, TaskSummary, task_summary
 from grading.transcript import HostAgent, conversation
 from rollouts.calls.chat_records import ChatRequest
 from rollouts.calls.endpoint import CallSettings
@@ -81,3 +82,23 @@ def summarizer_calls(settings: SummarizerSettings, spans_of_episodes: Iterable[i
     """What summarizing episodes of so many spans each asks at most."""
     batches = sum(-(-spans // settings.batch) for spans in spans_of_episodes)
     return [(largest_batch(settings), batches)]
+
+
+def gradings_of(settings: GraderSettings, episodes: Iterable[PlayedEpisode], repeat: int) -> Iterator[Asked]:
+    """The very questions that a grader asks about played episodes nobody gave feedback on.
+
+    One that reads summaries is taken to read the episode itself, which is longer.
+    """
+    for episode in episodes:
+        transcript = episode.transcript()
+        task = GradingTask(transcript)
+        yield grader_request(task, task_summary(transcript, settings.caps), settings), repeat
+
+
+def batches_of(settings: SummarizerSettings, episodes: Iterable[PlayedEpisode]) -> Iterator[Asked]:
+    """The very questions that a summarizer asks about played episodes."""
+    for episode in episodes:
+        pairs = episode_pairs(episode.facts, episode.steps)
+        for first in range(0, len(pairs), settings.batch):
+            context = episode_context(episode.facts, episode.steps, pairs[first].id, settings.context_exchanges)
+            yield summarizer_request(pairs[first : first + settings.batch], context, settings), 1

@@ -120,6 +120,8 @@ class Reporter(Protocol):
 
 def summary(counts: Counts, course: Course) -> str:
     """The one line that the plain reporter prints and the bar carries at its right."""
+    if course.only_grades:
+        return f"{counts.episodes:,} episodes · {' · '.join(side_words(counts.side)) or 'nothing graded yet'}"
     rate, left_s = course.meter.decisions_per_s, course.meter.left_s
     parts = [
         f"{counts.episodes:,}/{course.episodes:,} episodes",
@@ -163,8 +165,9 @@ def opening(launch: Launch) -> str:
 class Course:
     """How far a run has come, by the clock: the meter, and when something was last said."""
 
-    def __init__(self, episodes: int, counts: Counts, clock: Callable[[], float]) -> None:
-        self.episodes = episodes
+    def __init__(self, launch: Launch | None, counts: Counts, clock: Callable[[], float]) -> None:
+        self.episodes = episodes = launch.episodes if launch else 0
+        self.only_grades = launch is not None and not launch.episodes_owed
         self.meter = Meter(episodes, counts, clock())
         self._clock, self._said_s = clock, clock()
         self._was_whole = False
@@ -186,10 +189,10 @@ class PlainReporter:
 
     def __init__(self, out: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
         self._out, self._clock = out, clock
-        self._course = Course(0, Counts(), clock)
+        self._course = Course(None, Counts(), clock)
 
     def launch(self, launch: Launch, counts: Counts) -> None:
-        self._course = Course(launch.episodes, counts, self._clock)
+        self._course = Course(launch, counts, self._clock)
         self.note(opening(launch))
 
     def counts(self, counts: Counts) -> None:
@@ -212,10 +215,10 @@ class JsonReporter:
 
     def __init__(self, out: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
         self._out, self._clock = out, clock
-        self._course = Course(0, Counts(), clock)
+        self._course = Course(None, Counts(), clock)
 
     def launch(self, launch: Launch, counts: Counts) -> None:
-        self._course = Course(launch.episodes, counts, self._clock)
+        self._course = Course(launch, counts, self._clock)
         self._say("launch", asdict(launch))
 
     def counts(self, counts: Counts) -> None:
@@ -252,11 +255,11 @@ class BarReporter:
         text = TextColumn("{task.description}", markup=False)
         self._bar = Progress(BarColumn(bar_width=None), MofNCompleteColumn(), text, console=console)
         self._task = self._bar.add_task("", total=None)
-        self._course = Course(0, Counts(), clock)
+        self._course = Course(None, Counts(), clock)
 
     def launch(self, launch: Launch, counts: Counts) -> None:
         self.note(opening(launch))
-        self._course = Course(launch.episodes, counts, self._clock)
+        self._course = Course(launch, counts, self._clock)
         self._bar.update(self._task, total=launch.episodes, completed=counts.episodes)
         self._bar.start()
 

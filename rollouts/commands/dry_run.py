@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, islice
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
-from grading.forecast import Forecast, forecast, grader_calls, summarizer_calls
+from grading.forecast import Asked, Forecast, batches_of, forecast, grader_calls, gradings_of, summarizer_calls
 from grading.grader import GraderSettings
 from grading.order import GradingOrder
+from grading.owed import Owed
+from grading.played import RunReader
 from rollouts.commands.console import wide_console
 from rollouts.commands.playing import Standing
 from rollouts.commands.preparing import Prepared
+from rollouts.run.run_folder import RunFolder
 
 
 def show_plan(prepared: Prepared, standing: Standing, as_json: bool) -> int:
@@ -50,21 +55,53 @@ def plan_of(prepared: Prepared, standing: Standing) -> dict[str, Any]:
 
 
 def _grading(prepared: Prepared, standing: Standing) -> dict[str, Any]:
-    """What grading takes of models: episodes that are still to be played count at full length."""
+    """What grading takes of models: what was played by its very questions, the rest at full length."""
     order = prepared.judging
-    owed, caps = standing.side, {group.name: group.step_cap for group in prepared.groups}
-    played = [caps[u.scenario, u.rubric, u.policy] for u in owed.summaries for _ in u.episodes]
+    if order is None:
+        return grading_plan(None, NO_WORK)
+    caps = {group.name: group.step_cap for group in prepared.groups}
     to_play = [caps[u.scenario, u.rubric, u.policy] for u in standing.owed for _ in u.episodes]
-    gradings = owed.gradings + len(to_play) * (order.repeats if order else 0)
-    return grading_plan(order, gradings, [*played[: owed.summary_episodes], *to_play])
+    return grading_plan(order, played_work(order, prepared.folder, standing.side), full_work(order, to_play))
 
 
-def grading_plan(order: GradingOrder | None, gradings: int, decisions: Iterable[int]) -> dict[str, Any]:
-    """Upper limits for so many gradings, and summaries of episodes of so many decisions each. Plain JSON values.
+@dataclass(frozen=True)
+class Work:
+    """What would be asked, of graders and of summarizers."""
+
+    grades: Iterable[Asked] = ()
+    summaries: Iterable[Asked] = ()
+
+
+NO_WORK = Work()
+
+
+def full_work(order: GradingOrder, decisions: Sequence[int]) -> Work:
+    """At most: episodes that are still to be played, of so many decisions each."""
+    return Work(
+        grader_calls(order.grader, len(decisions), order.repeats) if isinstance(order.grader, GraderSettings) else (),
+        summarizer_calls(order.summarizer, decisions) if order.summarizer else (),
+    )
+
+
+def played_work(order: GradingOrder, folder: RunFolder, owed: Owed) -> Work:
+    """What is owed of played episodes. Reads their texts."""
+    reader = RunReader(folder)
+    to_grade = (episode for unit in owed.grades for episode in reader.read(unit, texts=True))
+    to_summarize = (episode for unit in owed.summaries for episode in reader.read(unit, texts=True))
+    grades = gradings_of(order.grader, to_grade, order.repeats) if isinstance(order.grader, GraderSettings) else ()
+    singly = ((request, 1) for request, times in grades for _ in range(times))
+    return Work(
+        islice(singly, owed.gradings),
+        batches_of(order.summarizer, islice(to_summarize, owed.summary_episodes)) if order.summarizer else (),
+    )
+
+
+def grading_plan(order: GradingOrder | None, *works: Work) -> dict[str, Any]:
+    """What `works` take together, as plain JSON values: upper limits, for a reply may be shorter than it is allowed.
 
     `usd_at_most` is None where some price is not known. A reply that cannot be used costs more calls than these.
     """
-    models = [] if order is None else _forecasts(order, gradings, decisions)
+    models = [] if order is None else _forecasts(order, works)
     known = [told.usd for told in models if told.usd is not None]
     return {
         "source": None if order is None else order.source,
@@ -75,14 +112,14 @@ def grading_plan(order: GradingOrder | None, gradings: int, decisions: Iterable[
     }
 
 
-def _forecasts(order: GradingOrder, gradings: int, decisions: Iterable[int]) -> list[Forecast]:
+def _forecasts(order: GradingOrder, works: Sequence[Work]) -> list[Forecast]:
     found: list[Forecast] = []
     if isinstance(order.grader, GraderSettings):
-        calls = grader_calls(order.grader, gradings, repeat=1)
-        found.append(forecast("grader", order.grader.model, calls, order.prices))
+        asked = chain.from_iterable(work.grades for work in works)
+        found.append(forecast("grader", order.grader.model, asked, order.prices))
     if order.summarizer is not None:
-        calls = summarizer_calls(order.summarizer, decisions)
-        found.append(forecast("summarizer", order.summarizer.model, calls, order.prices))
+        asked = chain.from_iterable(work.summaries for work in works)
+        found.append(forecast("summarizer", order.summarizer.model, asked, order.prices))
     return found
 
 

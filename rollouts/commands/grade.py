@@ -14,11 +14,13 @@ from cyclopts import Parameter
 from rich.console import Console
 
 from grading.feedback import FeedbackRow, parse_feedback
+from grading.forecast import grader_calls
+from grading.grader import GraderSettings
 from grading.lines import add_owed
 from grading.order import GradingOrder
 from grading.owed import Owed
 from grading.said import add_feedback
-from rollouts.commands.dry_run import grading_plan, grading_plan_lines
+from rollouts.commands.dry_run import NO_WORK, Work, grading_plan, grading_plan_lines, played_work
 from rollouts.commands.ending import Asked, End, Ending, close, current_manifest, done, last_words, say, side_end
 from rollouts.commands.flags import GradingFlags
 from rollouts.commands.grading_order import make_order
@@ -220,7 +222,7 @@ def _show(task: _Task, as_json: bool) -> int:
         "credit_id": task.order.credit_id,
         "gradings_owed": owed.gradings,
         "summaries_owed": owed.summary_episodes,
-        "grading": grading_plan(task.order, owed.gradings, _decisions(task, owed)),
+        "grading": grading_plan(task.order, played_work(task.order, task.folder, owed), _graded_again(task)),
     }
     if as_json:
         print(json.dumps({"event": "plan", **told}))
@@ -229,11 +231,12 @@ def _show(task: _Task, as_json: bool) -> int:
     return 0
 
 
-def _decisions(task: _Task, owed: Owed) -> list[int]:
-    """The most decisions that each episode to be summarized can have."""
-    scenarios: Mapping[str, Mapping[str, Any]] = task.folder.read_record()["scenarios"]
-    caps = [scenarios[unit.scenario]["step_cap"] for unit in owed.summaries for _ in unit.episodes]
-    return caps[: owed.summary_episodes]
+def _graded_again(task: _Task) -> Work:
+    """Episodes that the feedback in hand is about; what else is owed of them is counted already."""
+    episodes = len({row.episode_id for row in task.feedback})
+    if not isinstance(task.order.grader, GraderSettings):
+        return NO_WORK
+    return Work(grader_calls(task.order.grader, episodes, task.order.repeats))
 
 
 def _print(told: Mapping[str, Any], words: tuple[str, ...]) -> None:

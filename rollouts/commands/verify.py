@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from grading.evidence import SECTION, make_section, weights_of
 from rollouts.commands.location import find_run
 from rollouts.errors import UsageError
 from rollouts.evidence.committed_run import CommittedRun
+from rollouts.evidence.manifest import read_manifest
 from rollouts.evidence.replay import replay
 from rollouts.evidence.verify import differences
 
@@ -37,7 +39,7 @@ def verify(
     if replay_episodes < 0:
         raise UsageError(f"--replay is {replay_episodes}: must be 0 or above")
     committed = CommittedRun.open(find_run(run))
-    found = differences(committed)
+    found = differences(committed, {SECTION: _as_weighted})
     if replay_episodes:
         found += replay(committed, replay_episodes)
     if as_json:
@@ -49,6 +51,11 @@ def verify(
     else:
         _tell(committed, found, replay_episodes)
     return 1 if found else 0
+
+
+def _as_weighted(run: CommittedRun) -> Any:
+    """The section on grading, R under the weights that the manifest names."""
+    return make_section(run, weights_of(read_manifest(run) or {}))
 
 
 def _tell(committed: CommittedRun, found: list[str], replayed: int) -> None:

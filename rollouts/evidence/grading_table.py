@@ -14,7 +14,7 @@ from rich.text import Text
 
 Section = Mapping[str, Any]
 _NONE = "-"
-_AXES = (("R", "mean_r"), ("goal", "mean_goal"), ("process", "mean_process"), ("satisfaction", "mean_satisfaction"))
+_AXES = (("R", "mean_r"), ("goal", "mean_goal"), ("process", "mean_process"), ("satisf.", "mean_satisfaction"))
 HEURISTIC_NOTE = "computed from metric, decisions and feedback: no model was asked"
 EXPLICIT_NOTE = "people's feedback alone: R is satisfaction alone, goal and process are absent"
 
@@ -36,8 +36,9 @@ def grade_cells(group: Section) -> tuple[str, ...]:
 
 def _grader_table(grader: Section) -> Table:
     table = Table(title=Text(grader_title(grader)), title_justify="left")
-    for heading in ("scenario", "rubric", "policy"):
-        table.add_column(heading, overflow="fold")
+    table.add_column("scenario", no_wrap=True)
+    table.add_column("rubric")
+    table.add_column("policy", overflow="fold")
     for heading in grade_headings(grader["source"]):
         table.add_column(Text(heading), justify="right", no_wrap=True)
     for group in (*grader["groups"], *_whole(grader)):
@@ -126,7 +127,7 @@ def _credit_line(credit: Section) -> str:
 
 
 def _call_lines(calls: Section) -> Iterable[str]:
-    name = f"calls ({calls['who']})"
+    name = f"calls (llm {calls['kind']} {calls['who']})"
     failed = f", {calls['failed']:,} without an answer" if calls["failed"] else ""
     yield (
         f"{name}: {calls['calls']:,} calls, {calls['tries']:,} requests{failed}, {calls['cache_hits']:,} replies used "

@@ -10,9 +10,17 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rollouts.errors import StorageError
+from rollouts.errors import StorageError, UsageError
 from rollouts.evidence.committed_run import EPISODES, STEPS, CommittedRun, UnitRows, read_unit
-from rollouts.evidence.manifest import FROM_RECORD, FROM_SHARDS, MANIFEST, read_manifest, tally_run
+from rollouts.evidence.manifest import (
+    FROM_RECORD,
+    FROM_SHARDS,
+    MANIFEST,
+    NO_SECTIONS,
+    Section,
+    read_manifest,
+    tally_run,
+)
 from rollouts.evidence.side_tables import wrong_sides
 from rollouts.records import ShardFile, Unit
 from rollouts.shards.reading import count_rows, iter_batches
@@ -21,15 +29,16 @@ RELATIVE_TOLERANCE = 1e-9
 _SHOWN = 60
 
 
-def differences(run: CommittedRun) -> list[str]:
-    """All that differs, one sentence each. Reads every committed byte."""
+def differences(run: CommittedRun, sections: Mapping[str, Section] = NO_SECTIONS) -> list[str]:
+    """All that differs, one sentence each. Reads every committed byte. `sections` of the manifest are made anew too,
+    where it has them."""
     found: list[str] = []
     steps: dict[int, dict[str, int]] = {}
     try:
         anew = tally_run(run, _checked_units(run, found, steps)).as_dict()
     except StorageError as error:
         return [*found, f"the side tables cannot be read: {error}"]
-    return [*found, *_strangers(run), *wrong_sides(run, steps), *_owed(run), *_wrong_manifest(run, anew)]
+    return [*found, *_strangers(run), *wrong_sides(run, steps), *_owed(run), *_wrong_manifest(run, anew, sections)]
 
 
 def _checked_units(run: CommittedRun, found: list[str], steps: dict[int, dict[str, int]]) -> Iterator[UnitRows]:
@@ -138,7 +147,9 @@ def _owed(run: CommittedRun) -> Iterator[str]:
         yield f"{len(owed)} of {len(planned)} planned episodes are missing, the first is {min(owed)}"
 
 
-def _wrong_manifest(run: CommittedRun, from_shards: Mapping[str, Any]) -> Iterator[str]:
+def _wrong_manifest(
+    run: CommittedRun, from_shards: Mapping[str, Any], sections: Mapping[str, Section]
+) -> Iterator[str]:
     try:
         manifest = read_manifest(run)
     except (ValueError, StorageError) as error:
@@ -150,6 +161,11 @@ def _wrong_manifest(run: CommittedRun, from_shards: Mapping[str, Any]) -> Iterat
     anew = {**{key: run.record[key] for key in FROM_RECORD}, **from_shards}
     for key in (*FROM_RECORD, *FROM_SHARDS):
         yield from _differing(key, manifest.get(key), anew[key])
+    for key in sections.keys() & manifest.keys():
+        try:
+            yield from _differing(key, manifest[key], sections[key](run))
+        except (StorageError, UsageError) as error:
+            yield f"{MANIFEST}: {key} cannot be made anew: {error}"
 
 
 def _differing(where: str, said: Any, anew: Any) -> Iterator[str]:

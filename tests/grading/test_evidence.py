@@ -97,7 +97,7 @@ def test_sources_stand_side_by_side_and_are_never_pooled(run: CommittedRun) -> N
     assert "label against axes (llm): 1 of 2 labels contradict the goal axis" in told
     headings = [[str(column.header) for column in table.columns] for table in grading_tables({"grading": found})]
     assert headings[0][3:] == [
-        *("R (heuristic)", "goal (heuristic)", "process (heuristic)", "satisfaction (heuristic)"),
+        *("R (heuristic)", "goal (heuristic)", "process (heuristic)", "satisf. (heuristic)"),
         "graded (heuristic)",
     ]
     assert all("(llm)" in heading for heading in headings[1][3:])
@@ -158,8 +158,8 @@ def test_credit_names_the_source_of_its_grades(run: CommittedRun) -> None:
 
 
 def call(run: CommittedRun, **values: Any) -> dict[str, Any]:
-    plain = {"status": "validated", "tries": 1, "model": "judge-2026", "tokens_in": 100, "tokens_out": 10}
-    return {**episode(run, 1), **plain, **values}
+    plain = {"kind": "grade", "status": "validated", "tries": 1, "model": "judge-2026"}
+    return {**episode(run, 1), **plain, "tokens_in": 100, "tokens_out": 10, **values}
 
 
 def test_calls_add_up_with_their_failed_tries(run: CommittedRun) -> None:
@@ -184,6 +184,7 @@ def test_calls_add_up_with_their_failed_tries(run: CommittedRun) -> None:
     assert told["answer_ms"] == pytest.approx({"p50": 50.0, "p95": 59.0})
     assert told["adjustments"] == {"-seed": 1}
     first, second, third = grading_lines({"grading": found})
+    assert first.startswith("calls (llm grader judge-1): ")
     assert "4 calls, 11 requests, 1 without an answer, 1 replies used again, 300 tokens in, 30 out" in first
     assert "0.0030 USD and 1 calls without a price" in first
     assert "queue 50 / 95 ms p50/p95, answer 50 / 59 ms p50/p95" in second

@@ -1,0 +1,528 @@
+"""Grading as a user of the console meets it: real runs, a real endpoint on loopback, in this process."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from grading.prompt_files import load_prompt
+from rollouts.calls.fake_endpoint import FakeEndpoint
+from rollouts.calls.fake_replies import (
+    FakeReply,
+    FakeRequest,
+    Script,
+    broken,
+    completion,
+    failing,
+    plausible,
+    quota_exhausted,
+    unsupported,
+)
+from rollouts.calls.replies import Cause
+from rollouts.cli import main
+
+PLAYED = ("--scenario", "defend_the_center", "--seeds", "0:2", "--frames", "none", "--pool", "local", "--run-id", "r")
+LLM = ("--grade", "llm", "--grader-model", "judge", "--pool", "local")
+VERDICT = {
+    "goal_achievement": 0.5,
+    "process_quality": 0.0,
+    "user_satisfaction": -0.5,
+    "label": "partial",
+    "reason": "Half of it was done.",
+}
+"""R = 0.45 * 0.5 + 0.25 * -0.5 = 0.1."""
+
+
+@dataclass(frozen=True)
+class Said:
+    """What one command left: its exit code, what it printed, and the requests that reached the endpoint meanwhile."""
+
+    code: int
+    out: str
+    err: str
+    requests: tuple[FakeRequest, ...] = ()
+
+    @property
+    def done(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.out.splitlines()[-1])
+        return found
+
+    @property
+    def section(self) -> dict[str, Any]:
+        found: dict[str, Any] = self.done["grading"]
+        return found
+
+    def grader(self, source: str) -> dict[str, Any]:
+        (found,) = [grader for grader in self.section["graders"] if grader["source"] == source]
+        return dict(found)
+
+    @property
+    def causes(self) -> dict[str, int]:
+        found: dict[str, int] = self.grader("llm")["ungraded_by_cause"]
+        return found
+
+
+@dataclass
+class Console:
+    """Runs commands in a folder that holds the played run `r`."""
+
+    folder: Path
+    capture: pytest.CaptureFixture[str]
+    script: Script = field(default=lambda _request: None)
+
+    def __call__(self, *words: str) -> Said:
+        self.capture.readouterr()
+        with FakeEndpoint(self.script) as fake:
+            code = main([word.replace("ENDPOINT", fake.base_url) for word in words])
+        return Said(code, *self.capture.readouterr(), fake.requests)
+
+    def grade(self, *words: str) -> Said:
+        return self("grade", "runs/r", *words, "--base-url", "ENDPOINT", "--json")
+
+    def table(self, name: str, source: str) -> pd.DataFrame:
+        (folder,) = [f for f in (self.folder / "runs/r" / name).iterdir() if f.is_dir() and source in f.name]
+        return pd.concat([pd.read_parquet(path) for path in sorted(folder.glob("*.parquet"))], ignore_index=True)
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two episodes under the published protocol, which nobody has graded."""
+    out = tmp_path_factory.mktemp("played")
+    assert main(["run", *PLAYED, "--out", str(out / "runs"), "--grade", "none"]) == 0
+    return out / "runs"
+
+
+@pytest.fixture
+def console(
+    played: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> Console:
+    shutil.copytree(played, tmp_path / "runs")
+    monkeypatch.chdir(tmp_path)
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    return Console(tmp_path, capfd)
+
+
+def always(reply: FakeReply) -> Script:
+    return lambda _request: reply
+
+
+def says(**changes: Any) -> FakeReply:
+    return completion(json.dumps({**VERDICT, **changes}))
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+# The embedded default
+
+
+def test_without_an_endpoint_a_run_is_graded_by_the_heuristic_and_says_so(console: Console) -> None:
+    said = console("run", *PLAYED[:-1], "new")
+    assert said.code == 0
+    assert "no model was asked" in said.out
+    for line in ("heuristic grades (heuristic-", "credit from heuristic grades"):
+        assert line in said.out
+    assert "graded (heuristic)" in said.out
+    assert said.requests == ()
+    assert "2 graded" in said.err
+
+
+def test_the_heuristic_grades_a_run_that_was_played_before(console: Console) -> None:
+    said = console("grade", "r", "--json")
+    assert (said.code, said.done["state"]) == (0, "complete")
+    assert (said.grader("heuristic")["graded"], said.grader("heuristic")["of"]) == (2, 2)
+    assert said.section["credits"][0]["rule"] == "events"
+    assert console("verify", "r").code == 0
+
+
+def test_where_no_baseline_holds_only_a_grader_that_was_asked_for_fails_the_command(console: Console) -> None:
+    """A shorter game than the published one: its means say nothing, and no number is made up."""
+    short = ("run", *PLAYED[:-1], "short", "--step-cap", "3", "--json")
+    by_default, asked_for = console(*short), console(*short, "--grade", "heuristic")
+    assert [said.grader("heuristic")["ungraded_by_cause"] for said in (by_default, asked_for)] == [
+        {"no_baseline": 2}
+    ] * 2
+    assert (by_default.code, asked_for.code) == (0, 1)
+    assert asked_for.grader("heuristic")["mean_r"] is None
+    assert "2 gradings have no score: 2 no_baseline" in asked_for.err
+
+
+def test_nobody_grades_where_nobody_shall(console: Console) -> None:
+    said = console("run", *PLAYED, "--grade", "none", "--json")
+    assert (said.code, said.section["graders"], said.section["credits"]) == (0, [], [])
+    assert not (console.folder / "runs/r/grades").exists()
+
+
+# A model
+
+
+def test_a_run_is_graded_and_summarized_while_it_is_played(console: Console) -> None:
+    console.script = lambda request: says() if "goal_achievement" in request.text else None
+    said = console("run", *PLAYED[:-1], "new", *LLM[:4], "--summarize", "llm", "--base-url", "ENDPOINT", "--json")
+    assert (said.code, said.done["state"]) == (0, "complete")
+    grader = said.grader("llm")
+    assert (grader["graded"], grader["of"], grader["mean_r"]) == (2, 2, pytest.approx(0.1))
+    (summarizer,) = said.section["summarizers"]
+    assert (summarizer["episodes"], summarizer["degraded"]) == (2, 0)
+    assert sum(calls["tries"] for calls in said.section["calls"]) == len(said.requests)
+    assert console("verify", "runs/new").code == 0
+
+
+def test_the_same_command_again_asks_nothing_and_says_the_same(console: Console) -> None:
+    console.script = always(says())
+    first, again = console.grade(*LLM), console.grade(*LLM)
+    assert (first.code, len(first.requests)) == (0, 2)
+    assert (again.code, again.requests, again.done) == (0, (), first.done)
+
+
+def test_graders_stand_side_by_side(console: Console) -> None:
+    console.script = always(says())
+    console("grade", "r")
+    console.grade(*LLM)
+    said = console.grade("--grade", "llm", "--grader-model", "other", "--pool", "local")
+    assert sorted((g["source"], g["model"]) for g in said.section["graders"]) == [
+        *[("heuristic", None), ("llm", "judge"), ("llm", "other")]
+    ]
+
+
+def test_two_presentations_show_a_judge_that_goes_by_order(console: Console) -> None:
+    """This one marks whatever it is told of first as good."""
+
+    def by_order(request: FakeRequest) -> FakeReply:
+        text = request.text
+        first = text.index("goal_achievement:") < text.index("user_satisfaction:")
+        return says(label="success") if first else says(goal_achievement=-1.0, label="failure")
+
+    console.script = by_order
+    console.grade(*LLM)
+    said = console.grade(*LLM, "--presentation", "reversed")
+    (pair,) = said.section["disagreements"]
+    assert (pair["n"], pair["rate"]) == (2, 1.0)
+
+
+def test_a_grader_reads_summaries_of_the_same_run(console: Console) -> None:
+    console.script = lambda request: says() if "goal_achievement" in request.text else None
+    words = (*LLM, "--summarize", "llm", "--grade-from", "summaries", "--grader-chars", "3000")
+    said = console.grade(*words)
+    assert said.code == 0
+    assert any("Done as asked." in request.text for request in said.requests if "goal_achievement" in request.text)
+
+
+def test_chinese_prompts_are_another_grader(console: Console) -> None:
+    console.script = always(says(reason="完成了一半。"))
+    said = console.grade(*LLM, "--language", "zh")
+    assert (said.code, said.grader("llm")["language"]) == (0, "zh")
+    assert set(console.table("grades", "judge").reason) == {"完成了一半。"}
+
+
+# Replies that cannot be used
+
+_USELESS: Mapping[Cause, FakeReply] = {
+    Cause.CUT_OFF: completion('{"goal_achievement": 0.5', finish_reason="length"),
+    Cause.REFUSED: completion(None, message={"refusal": "I will not."}),
+    Cause.FILTERED: completion("", finish_reason="content_filter"),
+    Cause.EMPTY: FakeReply(body={"choices": []}),
+    Cause.NOT_JSON: completion("{'goal_achievement': 1,}"),
+    Cause.AMBIGUOUS: completion(json.dumps(VERDICT) + json.dumps({**VERDICT, "label": "failure"})),
+    Cause.MISSING_KEY: completion(json.dumps({k: v for k, v in VERDICT.items() if k != "process_quality"})),
+    Cause.NOT_A_NUMBER: says(goal_achievement="-0.3"),
+    Cause.OUT_OF_RANGE: says(goal_achievement=70),
+    Cause.UNKNOWN_LABEL: says(label="excellent"),
+    Cause.ENDPOINT_ERROR: failing(400, "context length exceeded"),
+}
+
+
+def useless(request: FakeRequest) -> FakeReply:
+    """The first questions meet one cause after the other; a second one meets the cause that it names."""
+    told = [cause for cause in _USELESS if load_prompt("grader", "en").cause(cause) in request.text]
+    return _USELESS[told[0] if told else list(_USELESS)[request.number - 1]]
+
+
+def test_every_cause_is_told_and_none_gives_a_score(console: Console) -> None:
+    """Asked once more where that may help: 11 first questions, and 10 more, for a 400 is final."""
+    console.script = useless
+    one = ("--repeat", "11", "--in-flight", "1", "--credit", "none")
+    shutil.rmtree(console.folder / "runs/r")
+    assert console("run", *PLAYED[:3], "0", *PLAYED[4:], "--grade", "none").code == 0
+    said = console.grade(*LLM, *one)
+    grader = said.grader("llm")
+    assert said.causes == {cause.value: 1 for cause in _USELESS}
+    assert (said.code, grader["graded"], grader["of"], grader["mean_r"]) == (1, 0, 11, None)
+    assert len(said.requests) == 21
+    rows = console.table("grades", "judge")
+    assert set(rows.status) == {"ungraded"}
+    assert rows[["goal_achievement", "process_quality", "user_satisfaction"]].isna().all(axis=None)
+    assert console("verify", "r").code == 0
+
+
+@pytest.mark.parametrize(
+    ("reply", "flag"),
+    [
+        (completion(f"```json\n{json.dumps(VERDICT)}\n```"), "fence"),
+        (completion("\ufeff" + json.dumps(VERDICT)), "bom"),
+        (completion("<think>Hm. {}</think>" + json.dumps(VERDICT)), "thinking"),
+        (says(label="Partial "), "label"),
+        (says(confidence=0.9), "extra"),
+    ],
+)
+def test_what_was_mended_is_flagged(console: Console, reply: FakeReply, flag: str) -> None:
+    console.script = always(reply)
+    assert console.grade(*LLM).code == 0
+    assert all(any(flag in one for one in flags) for flags in console.table("grades", "judge")["flags"])
+
+
+def test_a_fence_inside_a_valid_reply_is_left_alone(console: Console) -> None:
+    console.script = always(says(reason="It said ```text x``` and stopped."))
+    assert console.grade(*LLM).code == 0
+    assert set(console.table("grades", "judge").reason) == {"It said ```text x``` and stopped."}
+
+
+def test_labels_against_axes_are_counted(console: Console) -> None:
+    console.script = always(says(goal_achievement=-1.0, process_quality=-1.0, user_satisfaction=-1.0, label="success"))
+    grader = console.grade(*LLM).grader("llm")
+    assert (grader["labels_compared"], grader["labels_against"]) == (2, 2)
+
+
+def test_ungraded_episodes_are_owed_again_only_when_asked_for(console: Console) -> None:
+    console.script = always(completion(" \n"))
+    first, again = console.grade(*LLM), console.grade(*LLM)
+    assert (first.code, again.code, again.requests) == (1, 1, ())
+    console.script = always(says())
+    mended = console.grade(*LLM, "--retry-ungraded")
+    assert (mended.code, len(mended.requests), mended.causes) == (0, 2, {})
+    rows = console.table("grades", "judge")
+    assert Counter(zip(rows.grading, rows.status, strict=True)) == {(0, "ungraded"): 2, (1, "graded"): 2}
+    assert console.grade(*LLM, "--retry-ungraded").requests == ()
+
+
+# Endpoints
+
+
+def test_a_parameter_that_is_refused_is_in_the_evidence(console: Console) -> None:
+    console.script = lambda request: unsupported("temperature") if "temperature" in request.body else says()
+    said = console.grade(*LLM, "--in-flight", "1")
+    (calls,) = said.section["calls"]
+    assert (said.code, calls["adjustments"], calls["tries"]) == (0, {"-temperature": 2}, len(said.requests))
+    assert len(said.requests) == 3
+
+
+def test_a_quota_that_is_used_up_stops_with_one_clear_line(console: Console) -> None:
+    console.script = always(quota_exhausted())
+    said = console.grade(*LLM, "--repeat", "40")
+    assert (said.code, said.done["state"]) == (1, "stopped")
+    assert "quota" in said.done["cause"]
+    assert len(said.requests) <= 5 + 16
+    assert sum(calls["tries"] for calls in said.section["calls"]) == len(said.requests)
+
+
+def test_a_line_that_stays_silent_ends_in_time(console: Console) -> None:
+    console.script = always(broken("silence"))
+    said = console.grade(*LLM, "--request-timeout-s", "0.3", "--request-tries", "1")
+    assert (said.code, said.causes) == (1, {"endpoint_error": 2})
+
+
+def test_a_budget_stops_cleanly_and_a_higher_one_goes_on(console: Console) -> None:
+    console.script = always(says())
+    first = console.grade(*LLM, "--budget-calls", "1")
+    assert (first.code, first.done["state"], first.done["gradings_owed"]) == (1, "budget", 1)
+    assert "budget of 1 calls" in first.done["cause"]
+    assert len(first.requests) == 1
+    second = console.grade(*LLM, "--budget-calls", "2")
+    assert (second.code, second.done["state"], len(second.requests)) == (0, "complete", 1)
+    assert second.grader("llm")["graded"] == 2
+
+
+def test_a_budget_of_a_run_keeps_what_was_played(console: Console) -> None:
+    said = console("run", *PLAYED[:-1], "n", *LLM[:4], "--base-url", "ENDPOINT", "--budget-calls", "0", "--json")
+    assert (said.code, said.done["state"], said.done["owed"], said.done["gradings_owed"]) == (1, "budget", 0, 2)
+    assert said.done["coverage"]["completed"] == 2
+    assert said.requests == ()
+
+
+# Feedback and credit
+
+
+def feedback(console: Console, *rows: Mapping[str, Any]) -> str:
+    plain = {"episode_id": "defend_the_center.rule.oracle.0.0", "channel": "explicit", "polarity": "negative"}
+    path = console.folder / "said.jsonl"
+    path.write_text("".join(json.dumps({**plain, **row}, ensure_ascii=False) + "\n" for row in rows))
+    return str(path)
+
+
+SAID = {"magnitude": 0.8, "text": "太慢了", "time": "2026-01-01T00:00:00Z"}
+
+
+def test_late_feedback_is_a_new_grading_beside_the_old(console: Console) -> None:
+    console.script = always(says())
+    console.grade(*LLM)
+    said = console.grade(*LLM, "--feedback", feedback(console, SAID))
+    assert (said.code, len(said.requests)) == (0, 1)
+    assert "太慢了" in said.requests[0].text
+    rows = console.table("grades", "judge")
+    assert sorted(zip(rows.seed, rows.grading, strict=True)) == [(0, 0), (0, 1), (1, 0)]
+    assert said.section["feedback"] == {"rows": 1, "episodes": 1}
+    again = console.grade(*LLM, "--feedback", feedback(console, SAID))
+    assert (again.code, again.requests) == (0, ())
+    assert console("verify", "r").code == 0
+
+
+def test_people_alone_grade_what_they_spoke_of(console: Console) -> None:
+    said = console("grade", "r", "--grade", "explicit", "--feedback", feedback(console, SAID), "--json")
+    grader = said.grader("explicit")
+    assert (said.code, grader["graded"], grader["of"]) == (1, 1, 2)
+    assert (grader["mean_r"], grader["mean_goal"], grader["ungraded_by_cause"]) == (-1.0, None, {"no_feedback": 1})
+
+
+def test_credit_is_computed_again_without_a_call(console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
+    console.script = always(says())
+    console.grade(*LLM)
+    words = ("grade", "r", *LLM, "--credit-only", "--json")
+    said = console(*words, "--credit", "constant:1", "--weights", "1,0,0")
+    assert (said.code, said.requests) == (0, ())
+    rules = {credit["rule"]: credit for credit in said.section["credits"]}
+    assert set(rules) == {"events", "constant:1"}
+    values = console.table("credit", "llm-constant")
+    assert set(values.value) == {0.5}
+    assert said.grader("llm")["mean_r"] == 0.5
+
+
+# What is said before anything is spent
+
+
+def test_a_dry_run_tells_calls_tokens_and_cost_and_does_nothing(console: Console) -> None:
+    before = files(console.folder)
+    words = ("--grade", "llm", "--grader-model", "gpt-4o-mini", "--summarize", "llm", "--pool", "local", "--dry-run")
+    said = console.grade(*words)
+    plan = json.loads(said.out)
+    grader, summarizer = plan["grading"]["models"]
+    assert (said.code, said.requests, files(console.folder)) == (0, (), before)
+    assert (plan["gradings_owed"], plan["summaries_owed"], grader["calls"]) == (2, 2, 2)
+    assert summarizer["calls"] >= 2
+    assert plan["grading"]["usd_at_most"] == pytest.approx(grader["usd"] + summarizer["usd"])
+    real = console.grade(*(word for word in words if word != "--dry-run"))
+    asked = Counter("goal_achievement" in request.text for request in real.requests)
+    assert (asked[True], asked[False]) == (grader["calls"], summarizer["calls"])
+    assert sum(calls["tokens_in"] for calls in real.section["calls"]) <= grader["tokens_in"] + summarizer["tokens_in"]
+
+
+def test_a_dry_run_of_a_new_run_counts_full_episodes(console: Console) -> None:
+    words = (
+        "--grade",
+        "llm",
+        "--grader-model",
+        "judge",
+        "--summarize",
+        "llm",
+        "--repeat",
+        "2",
+        "--base-url",
+        "ENDPOINT",
+    )
+    said = console("run", *PLAYED[:-1], "new", *words, "--dry-run", "--json")
+    plan = json.loads(said.out)
+    assert [(told["who"], told["calls"]) for told in plan["grading"]["models"]] == [
+        ("grader", 2 * 2),
+        ("summarizer", 2 * 300 / 5),
+    ]
+    assert (plan["calls_at_most"], plan["grading"]["usd_at_most"]) == (124, None)
+    shown = console("run", *PLAYED[:-1], "new", *words, "--dry-run")
+    assert "cost unknown (no price for the model)" in shown.out
+    assert not (console.folder / "runs/new").exists()
+
+
+def test_a_price_file_and_a_budget_of_money(console: Console) -> None:
+    prices = console.folder / "prices.toml"
+    prices.write_text('["judge"]\ninput = 1000000.0\noutput = 0.0\n')
+    console.script = always(says())
+    said = console.grade(*LLM, "--prices", str(prices), "--budget-usd", "0.5")
+    assert (said.code, said.done["state"], said.requests) == (1, "budget", ())
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (("grade",), ["RUN"]),
+        (("grade", "runs/absent"), ["runs/absent", "no run"]),
+        (("grade", "r", "--grade", "llm"), ["--grade llm", "--grader-model"]),
+        (("grade", "r", *LLM), ["judge", "OPENAI_API_KEY", "OPENAI_BASE_URL", "--base-url", "--grade heuristic"]),
+        (("grade", "r", *LLM, "--base-url", "localhost:8000"), ["localhost:8000", "http"]),
+        (("grade", "r", *LLM, "--base-url", "http://me:hush@h/v1"), ["credentials", "OPENAI_API_KEY"]),
+        (("grade", "r", *LLM, "--base-url", "https://api.openai.com/v1"), ["OPENAI_API_KEY"]),
+        (("grade", "r", *LLM, "--base-url", "http://h/v1", "--budget-usd", "1"), ["no price", "judge"]),
+        (("grade", "r", "--weights", "0.5,0.5,0.5"), ["weights", "0.5, 0.5, 0.5", "sum to 1"]),
+        (("grade", "r", "--weights", "1,-1,1"), ["weights", "-1"]),
+        (("grade", "r", "--weights", "half"), ["weights", "half"]),
+        (("grade", "r", "--credit", "vibes"), ["vibes", "events", "summary", "constant:x"]),
+        (("grade", "r", "--credit", "constant:nan"), ["constant:nan", "constant:x"]),
+        (("grade", "r", "--language", "xx", *LLM, "--base-url", "http://h/v1"), ["xx", "en", "zh"]),
+        (("grade", "r", "--grade", "none"), ["nothing to do", "--grade", "--summarize"]),
+        (("grade", "r", "--credit-only", "--credit", "none"), ["--credit-only", "--credit"]),
+        (("grade", "r", "--feedback", "absent.jsonl"), ["absent.jsonl", "No such file"]),
+        (("grade", "r", "--gradr", "llm"), ["--gradr", "--grade"]),
+        (("run", *PLAYED, "--grade", "explicit"), ["--grade", "explicit", "none, heuristic, llm"]),
+        (("run", *PLAYED, *LLM[:4]), ["judge", "OPENAI_API_KEY"]),
+        (("fake-endpoint", "--port", "70000"), ["--port", "70000", "65535"]),
+        (("fake-endpoint", "--delay-s", "-1"), ["--delay-s", "-1"]),
+        (("fake-endpoint", "--log", "no/such/folder/log"), ["no/such/folder/log"]),
+    ],
+)
+def test_wrong_use_is_one_line_and_changes_nothing(
+    console: Console, words: Sequence[str], named: Sequence[str]
+) -> None:
+    before = files(console.folder)
+    said = console(*words)
+    assert (said.code, said.out, said.err.count("\n")) == (2, "", 1)
+    assert said.err.startswith("rollouts: ")
+    assert [word for word in named if word not in said.err] == []
+    assert "hush" not in said.err
+    assert files(console.folder) == before
+
+
+@pytest.mark.parametrize(
+    ("row", "named"),
+    [
+        ({"polarity": "angry"}, ["line 1", "polarity", "angry", "positive"]),
+        ({"magnitude": 2}, ["line 1", "magnitude", "2"]),
+        ({"episode_id": "nobody.0.0"}, ["nobody.0.0", "no such episode"]),
+    ],
+)
+def test_feedback_that_cannot_be_is_named_and_not_stored(
+    console: Console, row: Mapping[str, Any], named: Sequence[str]
+) -> None:
+    said = console("grade", "r", "--feedback", feedback(console, row))
+    assert said.code == 2
+    assert [word for word in named if word not in said.err] == []
+    assert not (console.folder / "runs/r/feedback").exists()
+    assert console("grade", "r").code == 0
+
+
+# Keys
+
+MARKER = "sk-marker-8d1f0c7e5b2a"
+
+
+def echoing(request: FakeRequest) -> FakeReply:
+    """An endpoint that repeats the key in its error: once in words, once as the header that it came in."""
+    if request.number % 2:
+        return failing(401, f"Incorrect API key provided: {MARKER}. (Bearer {MARKER})")
+    return plausible(request)
+
+
+def test_a_key_reaches_no_file_and_no_line(console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", MARKER)
+    console.script = echoing
+    said = console.grade(*LLM, "--in-flight", "1", "--summarize", "llm")
+    assert all(request.has_key for request in said.requests)
+    assert said.code == 1
+    assert MARKER not in said.out + said.err
+    assert [name for name, content in files(console.folder).items() if MARKER.encode() in content] == []
