@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -25,6 +25,8 @@ from rollouts.shards.writing import shard_name
 from rollouts.store.storage import Storage
 
 _EPISODE_COLUMNS = ("episode_id", "status", "metric_name", "metric", "end_reason", "final_state", "steps_shard")
+_WITHOUT_TEXT = ("tick", "effective_action", "model_action", "asked", "schema_error", "n_visible", "events")
+"""What judging without a model, and credit, take of a decision."""
 _PUBLISHED = (4, 300)
 """Tics and step cap of the published protocol, for runs whose record does not say whether their baselines hold."""
 
@@ -57,23 +59,25 @@ class RunReader:
     def record(self) -> dict[str, Any]:
         return self._folder.read_record()
 
-    def read(self, unit: Unit) -> list[PlayedEpisode]:
-        """The completed episodes of a committed unit, in its order. Errors: `StorageError`; `TryVoid` where a shard
-        is not there."""
+    def read(self, unit: Unit, *, texts: bool) -> list[PlayedEpisode]:
+        """The completed episodes of a committed unit, in its order; without `texts` their decisions have no state and
+        no counters. Errors: `StorageError`; `TryVoid` where a shard is not there."""
         folder, name = self._folder, shard_name(unit.part)
+        files = (folder.path("episodes", name), folder.path("steps", name))
         try:
-            return self.read_files(unit, folder.storage, folder.path("episodes", name), folder.path("steps", name))
+            return self.read_files(unit, folder.storage, *files, texts=texts)
         except FileNotFoundError as error:
             raise TryVoid(f"unit {unit.number} cannot be judged: {error}") from error
 
-    def read_files(self, unit: Unit, storage: Storage, episodes: str, steps: str) -> list[PlayedEpisode]:
+    def read_files(
+        self, unit: Unit, storage: Storage, episodes: str, steps: str, *, texts: bool
+    ) -> list[PlayedEpisode]:
         """The same from two files wherever they lie. Errors: `StorageError`, `FileNotFoundError`."""
         rows = {row["episode_id"]: row for row in read_table(storage, episodes, _EPISODE_COLUMNS).to_pylist()}
         decisions: dict[str, list[TranscriptStep]] = {}
         if any(row["steps_shard"] is not None for row in rows.values()):
-            for batch in iter_batches(storage, steps, STEP_COLUMNS):
-                for step in batch.to_pylist():
-                    decisions.setdefault(step["episode_id"], []).append(step_from_row(step))
+            for key, step in (_steps if texts else _steps_without_text)(storage, steps):
+                decisions.setdefault(key, []).append(step)
         keys = unit.keys()
         completed = [key for key in keys if rows[key.episode_id]["status"] == "completed"]
         return [self._episode(key, rows[key.episode_id], decisions.get(key.episode_id, [])) for key in completed]
@@ -95,6 +99,22 @@ class RunReader:
             if said["name"] == policy:
                 return HostAgent(policy, said["kind"], said["model"], said["provider"], said["note"])
         return HostAgent(policy)
+
+
+def _steps(storage: Storage, path: str) -> Iterator[tuple[str, TranscriptStep]]:
+    """(episode id, decision) of a `steps` shard, as it lies there."""
+    for batch in iter_batches(storage, path, STEP_COLUMNS):
+        for row in batch.to_pylist():
+            yield row["episode_id"], step_from_row(row)
+
+
+def _steps_without_text(storage: Storage, path: str) -> Iterator[tuple[str, TranscriptStep]]:
+    """The same in a third of the time: this is done to every decision that is played."""
+    for batch in iter_batches(storage, path, ("episode_id", *_WITHOUT_TEXT)):
+        columns = (batch.column(name).to_pylist() for name in ("episode_id", *_WITHOUT_TEXT))
+        for key, tick, action, answer, asked, schema_error, visible, events in zip(*columns, strict=True):
+            events = tuple(events or ())  # noqa: PLW2901
+            yield key, TranscriptStep(tick, "", action, answer, asked, schema_error, None, events, n_visible=visible)
 
 
 def _baseline(scenario: Mapping[str, Any]) -> Baseline | None:

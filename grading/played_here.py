@@ -43,5 +43,5 @@ class UnitJudge:
         """
         storage = open_storage(episodes.parent)
         return self._worker.judge_files(
-            unit, attempt, lambda reader: reader.read_files(unit, storage, episodes.name, steps.name)
+            unit, attempt, lambda reader: reader.read_files(unit, storage, episodes.name, steps.name, texts=False)
         )

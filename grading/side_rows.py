@@ -58,7 +58,7 @@ class RowMaker:
             "graded_at": self.now,
         }
 
-    def entry(self, key: EpisodeKey, span: Span, entry: Entry, by: PromptRef, **columns: Any) -> Row:
+    def entry(self, key: EpisodeKey, span: Span, entry: Entry, by: PromptRef, /, **columns: Any) -> Row:
         """A row of `summaries`: the entry of a span; `columns` are span (its number) and summarizer_id."""
         return {
             **self.key(key),

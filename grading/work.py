@@ -65,7 +65,7 @@ class GradingWorker:
 
     async def grade_unit(self, unit: Unit, attempt: str, call: Call | None = None) -> SideReport:
         """Grade what is owed of the unit, and give credit for it where the rule has all that it needs."""
-        task = await asyncio.to_thread(self._begin, unit, attempt)
+        task = await asyncio.to_thread(self._begin, unit, attempt, texts=self.order.source == "llm")
         questions = self._wanted.questions(task.ids, task.committed_grades)
         if isinstance(self.order.grader, GraderSettings):
             await self._ask_grades(task, self.order.grader, questions, call)
@@ -77,7 +77,7 @@ class GradingWorker:
         """Write an offload entry for each span of each episode that has none."""
         settings = self.order.summarizer
         assert settings is not None, "the order has no summarizer"
-        task = await asyncio.to_thread(self._begin, unit, attempt)
+        task = await asyncio.to_thread(self._begin, unit, attempt, texts=True)
         ledger = await asyncio.to_thread(self._open_ledger, task, call, "summarize", settings.summarizer_id)
         played = [episode for episode in task.played if episode.steps and episode.id not in task.entries]
 
@@ -92,7 +92,7 @@ class GradingWorker:
 
     def credit_unit(self, unit: Unit, attempt: str) -> SideReport:
         """Spread committed grades over the decisions of the episodes that have no credit for them yet."""
-        return self._begin(unit, attempt).finish()
+        return self._begin(unit, attempt, texts=False).finish()
 
     def judge_files(self, unit: Unit, attempt: str, read: Callable[[RunReader], list[PlayedEpisode]]) -> SideReport:
         """Grade without a model, and give credit, where the unit was just played and nothing is committed of it."""
@@ -100,9 +100,9 @@ class GradingWorker:
         self._compute_grades(task, [Question(key, 0, n) for key in task.ids for n in range(self.order.repeats)])
         return task.finish()
 
-    def _begin(self, unit: Unit, attempt: str) -> UnitTask:
+    def _begin(self, unit: Unit, attempt: str, *, texts: bool) -> UnitTask:
         _ = self._wanted
-        return UnitTask(self.order, self._side, unit, attempt, self._reader.read(unit))
+        return UnitTask(self.order, self._side, unit, attempt, self._reader.read(unit, texts=texts))
 
     def _compute_grades(self, task: UnitTask, questions: Iterable[Question]) -> None:
         for question in questions:

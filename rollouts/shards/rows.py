@@ -110,7 +110,7 @@ def make_table(rows: Sequence[Row], schema: pa.Schema, counter: str) -> pa.Table
     """Rows in the schema's order as a table. A picture's path is made of the episode and the `counter` column."""
     columns = list(zip(*rows, strict=True)) if rows else [()] * len(schema)
     arrays = [
-        _array(values, column.type) for values, column in zip(columns, schema, strict=True) if column.type != FRAME
+        to_array(values, column.type) for values, column in zip(columns, schema, strict=True) if column.type != FRAME
     ]
     for at, column in enumerate(schema):
         if column.type == FRAME:
@@ -119,7 +119,8 @@ def make_table(rows: Sequence[Row], schema: pa.Schema, counter: str) -> pa.Table
     return pa.Table.from_arrays(arrays, schema=schema)
 
 
-def _array(values: Sequence[Any], type_: pa.DataType) -> pa.Array:
+def to_array(values: Sequence[Any], type_: pa.DataType) -> pa.Array:
+    """A column. Halves of characters, which no UTF-8 can hold, become U+FFFD."""
     try:
         return pa.array(values, type_)
     except UnicodeEncodeError:
@@ -127,7 +128,7 @@ def _array(values: Sequence[Any], type_: pa.DataType) -> pa.Array:
 
 
 def _encodable(value: Any) -> Any:
-    """What a model replied may hold halves of characters, which no UTF-8 can: they become U+FFFD."""
+    """What a model replied, mended."""
     if isinstance(value, str):
         return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return [_encodable(item) for item in value] if isinstance(value, list | tuple) else value

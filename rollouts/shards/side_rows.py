@@ -6,10 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from rollouts.errors import StorageError
 from rollouts.records import EpisodeKey, ShardFile
 from rollouts.shards.reading import read_table
-from rollouts.shards.rows import make_table
+from rollouts.shards.rows import to_array
 from rollouts.shards.side_schemas import SIDE_SCHEMAS
 from rollouts.shards.writing import write_table
 from rollouts.store.storage import Storage
@@ -37,11 +39,11 @@ def write_side(path: Path, table: str, rows: Sequence[SideRow], name: str) -> Sh
     Errors: `ValueError` naming a column that the table has not, `StorageError` where the disk fails.
     """
     schema = SIDE_SCHEMAS[table]
-    unknown = {column for row in rows for column in row} - set(schema.names)
+    unknown = set[str]().union(*rows) - set(schema.names)
     if unknown:
         raise ValueError(f"{table} has no column {min(unknown)!r}")
-    values = [tuple(row.get(column) for column in schema.names) for row in rows]
-    return write_table(path, make_table(values, schema, counter=""), name)
+    arrays = [to_array([row.get(column.name) for row in rows], column.type) for column in schema]
+    return write_table(path, pa.Table.from_arrays(arrays, schema=schema), name)
 
 
 def read_side(storage: Storage, paths: Iterable[str], columns: Sequence[str] | None = None) -> list[dict[str, Any]]:
