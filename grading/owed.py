@@ -17,7 +17,7 @@ from grading.side_rows import newest_grades
 from rollouts.plan import episode_ids
 from rollouts.records import Unit
 from rollouts.run.run_folder import RunFolder
-from rollouts.run.side_folder import SideFolder
+from rollouts.run.side_tables import SideTables
 from rollouts.shards.reading import read_table
 from rollouts.shards.writing import shard_name
 
@@ -145,7 +145,7 @@ class _Look:
     """The key columns of a whole run, and what they say of one unit."""
 
     def __init__(self, folder: RunFolder, order: GradingOrder) -> None:
-        side = SideFolder(folder)
+        side = SideTables(folder)
         self._folder = folder
         self._order = order
         self._wanted = wanted_of(order, folder)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -26,11 +26,11 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class RowMaker:
-    """Makes the rows of one unit. `now` is the time that they carry."""
+    """Makes the rows of one unit. `now` says what time it is."""
 
     run_id: str
     unit: Unit
-    now: datetime
+    now: Callable[[], datetime]
 
     def key(self, key: EpisodeKey) -> Row:
         return {**episode_columns(self.run_id, key), "unit": self.unit.number}
@@ -55,7 +55,7 @@ class RowMaker:
             "cut": grade.cuts.to_json(),
             "model": grade.model,
             "n_calls": len(grade.calls),
-            "graded_at": self.now,
+            "graded_at": self.now(),
         }
 
     def entry(self, key: EpisodeKey, span: Span, entry: Entry, by: PromptRef, /, **columns: Any) -> Row:
@@ -75,7 +75,7 @@ class RowMaker:
             "status": entry.status,
             "cause": _text(entry.cause),
             "flags": list(entry.flags),
-            "summarized_at": self.now,
+            "summarized_at": self.now(),
         }
 
     def credit(
@@ -114,7 +114,7 @@ class RowMaker:
             "detail": judged.detail,
             "model": reply.model,
             "tries": 0 if reply.reused else reply.tries,
-            "ended_at": self.now,
+            "ended_at": self.now(),
         }
         return row if reply.reused else {**row, **_reply_columns(reply)}
 

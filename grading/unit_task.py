@@ -6,6 +6,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -31,7 +32,8 @@ from grading.summarizer import Summaries
 from grading.task_summary import StandIn
 from grading.transcript import spans
 from rollouts.records import SideCounts, SideReport, SideShard, Unit
-from rollouts.run.side_folder import SideFolder, part_name
+from rollouts.run.side_folder import SideFolder
+from rollouts.run.side_tables import part_name
 from rollouts.shards.side_rows import read_side, write_side
 
 Rows = list[dict[str, Any]]
@@ -56,7 +58,7 @@ class UnitTask:
         self.unit = unit
         self.attempt = attempt
         self.played = tuple(played)
-        self.make = RowMaker(order.run_id, unit, datetime.now(UTC))
+        self.make = RowMaker(order.run_id, unit, partial(datetime.now, UTC))
         self.calls: tuple[str, Rows] | None = None
         self.stop: tuple[Literal["budget", "stopped"], str] | None = None
         self._order = order

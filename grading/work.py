@@ -66,7 +66,7 @@ class GradingWorker:
     async def grade_unit(self, unit: Unit, attempt: str, call: Call | None = None) -> SideReport:
         """Grade what is owed of the unit, and give credit for it where the rule has all that it needs."""
         task = await asyncio.to_thread(self._begin, unit, attempt, texts=self.order.source == "llm")
-        questions = self._wanted.questions(task.ids, task.committed_grades)
+        questions = self._wanted.questions(task.ids, task.committed_grades) if self.order.grader else []
         if isinstance(self.order.grader, GraderSettings):
             await self._ask_grades(task, self.order.grader, questions, call)
         else:

@@ -9,7 +9,8 @@ from typing import Any
 
 from rollouts.evidence.committed_run import CommittedRun
 from rollouts.records import SideReport, SideShard, Unit
-from rollouts.run.side_folder import SideFolder, part_name
+from rollouts.run.side_folder import SideFolder
+from rollouts.run.side_tables import part_name
 from rollouts.shards.side_rows import episode_columns, write_side
 
 Row = Mapping[str, Any]

@@ -14,7 +14,7 @@ from rollouts.errors import StorageError
 from rollouts.evidence.committed_run import CommittedRun
 from rollouts.records import ShardFile
 from rollouts.run.feedback_table import FeedbackTable
-from rollouts.run.side_folder import CALLS, SideFolder, SidePart, part_name
+from rollouts.run.side_tables import CALLS, SidePart, SideTables, part_name
 from rollouts.shards.side_rows import read_distinct, read_side
 
 KEYS: Mapping[str, tuple[str, ...]] = {
@@ -32,7 +32,7 @@ Rows = Sequence[Mapping[str, Any]]
 
 def side_shards(run: CommittedRun) -> dict[str, tuple[ShardFile, ...]]:
     """`<table>/<id>` → its shards, measured and hashed anew; `feedback` too where there is any."""
-    side = SideFolder(run.folder)
+    side = SideTables(run.folder)
     found = {f"{table}/{id}": side.shards(table, id) for table, id in side.tables()}
     feedback = FeedbackTable(run.folder).shards()
     return {**found, **({"feedback": feedback} if feedback else {})}
@@ -40,7 +40,7 @@ def side_shards(run: CommittedRun) -> dict[str, tuple[ShardFile, ...]]:
 
 def side_parts(run: CommittedRun) -> dict[str, int]:
     """`<table>/<id>` → how many shards it has, without reading any; `feedback` too where there is any."""
-    side = SideFolder(run.folder)
+    side = SideTables(run.folder)
     found = {f"{table}/{id}": len(side.all_parts(table, id)) for table, id in side.tables()}
     feedback = sum(file.name.endswith(".parquet") for file in run.storage.list(run.path("feedback")))
     return {**found, **({"feedback": feedback} if feedback else {})}
@@ -48,7 +48,7 @@ def side_parts(run: CommittedRun) -> dict[str, int]:
 
 def wrong_sides(run: CommittedRun, steps: Steps) -> Iterator[str]:
     """All that is wrong with the side tables of a run, whose completed episodes are given."""
-    side = SideFolder(run.folder)
+    side = SideTables(run.folder)
     for table, id in side.tables():
         where = f"{table}/{id}"
         if id not in side.ids(table):
@@ -118,7 +118,7 @@ class _Grades(_Check):
     def more(self, where: str, unit: int, rows: Rows, steps: Mapping[str, int]) -> Iterator[str]:  # noqa: ARG002
         """Each grade that a model gave names its call."""
         named = {row["call_id"] for row in rows if row["call_id"] is not None}
-        parts = [p.path for p in SideFolder(self.run.folder).parts_of(CALLS, self.id, unit)] if named else []
+        parts = [p.path for p in SideTables(self.run.folder).parts_of(CALLS, self.id, unit)] if named else []
         there = {row["call_id"] for path in parts for row in read_distinct(self.run.storage, path, ("call_id",))}
         yield from (f"{where}: call {call_id} of a grade is missing" for call_id in sorted(named - there))
 

@@ -15,7 +15,8 @@ from rollouts.records import SideReport, SideShard, Unit
 from rollouts.run.feedback_table import FeedbackTable
 from rollouts.run.lease import Lease
 from rollouts.run.run_folder import RunFolder
-from rollouts.run.side_folder import SideFolder, part_name
+from rollouts.run.side_folder import SideFolder
+from rollouts.run.side_tables import part_name
 from rollouts.shards.side_rows import episode_columns, write_side
 from rollouts.store.storage import LocalStorage
 from tests.shard_doubles import PLAN, RUN_ID, files_below, stage, start
