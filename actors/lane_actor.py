@@ -11,7 +11,6 @@ import socket
 from typing import Any
 
 from actors.governor import GovernorHandle
-from actors.rollout_actor import Ready
 from rollouts.pools.lanes import AsyncPlayer, MakeAsyncPlayer, attempted
 from rollouts.pools.pool import Failure, Task
 from rollouts.records import SideReport
@@ -24,14 +23,14 @@ class LaneActor:
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
         self._player: AsyncPlayer | None = None
 
-    async def prepare(self, name: str, make: MakeAsyncPlayer, governor: Any, in_flight: int) -> Ready | Failure:
-        """Make the player; `governor` is None for one that calls no models."""
+    async def prepare(self, name: str, make: MakeAsyncPlayer, governor: Any, in_flight: int) -> str | Failure:
+        """Make the player; its name for people. `governor` is None for one that calls no models."""
         limiter = None if governor is None else GovernorHandle(governor, in_flight)
         try:
             self._player = await asyncio.to_thread(make, name, limiter)
         except Exception as error:  # noqa: BLE001  it is for the driver to judge
             return Failure.of(error)
-        return Ready(f"{name} on {socket.gethostname()}")
+        return f"{name} on {socket.gethostname()}"
 
     async def play(self, task: Task) -> SideReport | Failure:
         """Do a task and stage what comes of it. Many at once."""

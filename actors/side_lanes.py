@@ -14,7 +14,7 @@ from actors.grader_actor import RemoteGraderActor
 from actors.side_pool import RayLanes, Staff
 from actors.summarizer_actor import RemoteSummarizerActor
 from grading.judge import MakeJudge, Stage, asks_models
-from grading.lines import LocalBench, SideWish
+from grading.lines import LocalBench, SideWish, actors_of
 from rollouts.calls.limits import LimiterStatus
 from rollouts.pools.lanes import LanePool
 
@@ -37,10 +37,8 @@ class RayBench:
             return LocalBench(wish).lanes(stage)
         if self._governor is None:
             self._governor = start_governor(wish.limits)
-        remote, actors = (
-            (RemoteGraderActor, wish.graders) if stage == "grades" else (RemoteSummarizerActor, wish.summarizers)
-        )
-        staff = Staff(remote, actors, wish.lanes, self._governor, wish.limits.in_flight)
+        remote = RemoteGraderActor if stage == "grades" else RemoteSummarizerActor
+        staff = Staff(remote, actors_of(wish, stage), wish.lanes, self._governor, wish.limits.in_flight)
         return RayLanes(MakeJudge(wish.order, stage), staff, look_every_s=self._look_every_s)
 
     def calls(self, patience_s: float = 0.0) -> LimiterStatus | None:

@@ -18,7 +18,6 @@ import ray
 from ray import exceptions
 
 from actors.ray_pool import CLOSE_S, why
-from actors.rollout_actor import Ready
 from rollouts.pools.lanes import MakeAsyncPlayer, told
 from rollouts.pools.pool import Event, Failure, Lost, Progressed, Started, StartFailed, Task
 from rollouts.records import SideReport
@@ -168,14 +167,14 @@ class RayLanes:
             return self._prepared(actor, answer.future.result())
         return self._done(actor, answer.slot, answer.future.result())
 
-    def _prepared(self, actor: _Actor, result: Ready | Failure) -> list[Event]:
+    def _prepared(self, actor: _Actor, result: str | Failure) -> list[Event]:
         waiting = [slot for slot, lane in actor.lanes.items() if lane == "starting"]
         if isinstance(result, Failure):
             self._drop(actor)
             return [StartFailed(slot, result) for slot in waiting]
-        actor.ready = result.name
+        actor.ready = result
         actor.lanes.update(dict.fromkeys(waiting, "idle"))
-        return [Started(slot, result.name) for slot in waiting]
+        return [Started(slot, result) for slot in waiting]
 
     def _done(self, actor: _Actor, slot: int, result: SideReport | Failure) -> list[Event]:
         if actor.lanes.get(slot) != "busy":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from grading.grader import GraderSettings
@@ -17,6 +17,7 @@ from rollouts.calls.limits import LimiterStatus, Limits
 from rollouts.commits import Commits
 from rollouts.driver import Stop
 from rollouts.pools.lanes import LanePool, LocalLanes
+from rollouts.pools.patience import Limits as Patience
 
 CREDIT_LANES = 2
 
@@ -76,13 +77,25 @@ def lanes_of(wish: SideWish, stage: Stage) -> int:
     """Units that a stage has under way at once."""
     if not asks_models(wish.order, stage):
         return CREDIT_LANES
-    return wish.lanes * (wish.graders if stage == "grades" else wish.summarizers)
+    return wish.lanes * actors_of(wish, stage)
 
 
-def make_pipeline(wish: SideWish, bench: Bench, commits: Commits, signals: Stop | None = None) -> SidePipeline:
-    """The lines of `wish`, none of them started."""
-    limits = LANE_LIMITS if bench.watched else LOCAL_LIMITS
-    lines = [Line(stage, bench.lanes(stage), after, limits, fed) for stage, after, fed in stages_of(wish)]
+def actors_of(wish: SideWish, stage: Stage) -> int:
+    """Processes of a stage that calls a model."""
+    return wish.graders if stage == "grades" else wish.summarizers
+
+
+def make_pipeline(
+    wish: SideWish, bench: Bench, commits: Commits, signals: Stop | None = None, ahead: bool = False
+) -> SidePipeline:
+    """The lines of `wish`, none of them started. `ahead`: actors are made before the first unit comes."""
+
+    def patience(stage: Stage) -> Patience:
+        if not bench.watched or not asks_models(wish.order, stage):
+            return LOCAL_LIMITS
+        return replace(LANE_LIMITS, ahead=actors_of(wish, stage) if ahead else 0)
+
+    lines = [Line(stage, bench.lanes(stage), after, patience(stage), fed) for stage, after, fed in stages_of(wish)]
     return SidePipeline(lines, commits, signals, bench.calls)
 
 

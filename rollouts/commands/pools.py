@@ -38,6 +38,7 @@ class Place:
         self.kind = kind
         self._address = address
         self._cluster: Cluster | None = None
+        self._plays = False
 
     def __enter__(self) -> Self:
         return self
@@ -49,6 +50,7 @@ class Place:
 
     def rollout_pool(self, prepared: Prepared, signals: Signals) -> Pool:
         """The run's pool, ready to start workers. Errors: `UsageError` where the cluster cannot hold what is asked."""
+        self._plays = True
         if self.kind == "local":
             return _local_pool(prepared, signals)
         wish = _wish(prepared)
@@ -65,7 +67,7 @@ class Place:
             from actors.side_lanes import RayBench  # noqa: PLC0415  imports Ray
 
             bench = RayBench(wish)
-        return make_pipeline(wish, bench, SideCommits(SideFolder(folder), lease), signals)
+        return make_pipeline(wish, bench, SideCommits(SideFolder(folder), lease), signals, self._plays)
 
     def close(self) -> None:
         """Leave Ray; one of our own ends with all its actors. Idempotent."""

@@ -67,17 +67,35 @@ class _Lane:
     task: Future[None] | None = None
 
 
-class LocalLanes:
-    """Lanes in a thread of this process; `make_player` runs there. After `close` it can be used no more.
+class _Running:
+    """An event loop that turns in a thread of its own."""
 
+    def __init__(self, name: str) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name=name, daemon=True)
+        self._thread.start()
+
+    def submit(self, job: Coroutine[None, None, None]) -> Future[None]:
+        return asyncio.run_coroutine_threadsafe(job, self._loop)
+
+    def close(self) -> None:
+        """A loop that is stuck is left behind."""
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(CLOSE_S)
+        if not self._thread.is_alive():
+            self._loop.close()
+
+
+class LocalLanes:
+    """Lanes in a thread of this process; `make_player` runs there.
     There is no watchdog, since the thread could not be replaced: use it with limits that know no stall.
     """
 
     def __init__(self, make_player: Callable[[], AsyncPlayer], slots: int, name: str = "lanes") -> None:
         self.slots = slots
         self._make_player = make_player
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name=name, daemon=True)
+        self._name = name
+        self._running: _Running | None = None
         self._player: AsyncPlayer | None = None
         self._lanes: dict[int, _Lane] = {}
         self._lives = 0
@@ -85,8 +103,7 @@ class LocalLanes:
 
     def start(self, slot: int) -> None:
         assert slot not in self._lanes, f"lane {slot} is there"
-        if self._thread.ident is None:
-            self._thread.start()
+        self._running = self._running or _Running(self._name)
         self._lives += 1
         lane = self._lanes[slot] = _Lane(self._lives)
         self._tell(slot, lane, self._open(slot))
@@ -113,16 +130,11 @@ class LocalLanes:
 
     def close(self) -> None:
         self._lanes.clear()
-        if self._thread.ident is None:
-            self._loop.close()
-        if self._loop.is_closed():
-            return
-        with suppress(Exception):
-            asyncio.run_coroutine_threadsafe(self._end(), self._loop).result(CLOSE_S)
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(CLOSE_S)
-        if not self._thread.is_alive():
-            self._loop.close()
+        running, self._running = self._running, None
+        if running is not None:
+            with suppress(Exception):
+                running.submit(self._end()).result(CLOSE_S)
+            running.close()
 
     def _tell(self, slot: int, lane: _Lane, job: Coroutine[None, None, Event]) -> None:
         """Do `job` in the loop; what it returns is said by `wait`, unless the lane is killed meanwhile."""
@@ -130,7 +142,8 @@ class LocalLanes:
         async def run(life: int) -> None:
             self._events.put((slot, life, await job))
 
-        lane.task = asyncio.run_coroutine_threadsafe(run(lane.life), self._loop)
+        assert self._running is not None
+        lane.task = self._running.submit(run(lane.life))
 
     def _of_now(self, slot: int, life: int, event: Event) -> Event | None:
         lane = self._lanes.get(slot)
@@ -158,6 +171,7 @@ class LocalLanes:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        if self._player is not None:
-            await self._player.close()
-        await self._loop.shutdown_asyncgens()
+        player, self._player = self._player, None
+        if player is not None:
+            await player.close()
+        await asyncio.get_running_loop().shutdown_asyncgens()

@@ -18,10 +18,11 @@ class Limits:
     """Times are seconds; deaths and failures are counted in a row: anything that goes well resets them.
 
     `slot_deaths` and `failed_starts` are for one slot, `same_cause` for failed tasks of the whole run and
-    `failed_episodes` for its failed episodes (None: any number).
-    `stall_s`: no decision for so long; `first_decision_s`: the same where a worker first has to set up its group;
-    `unit_s`: one task altogether. `starting`: workers in the making at once (or as many as are ready, if more).
-    A slot rests `rest_s` after a failure, doubled with each further one up to `longest_rest_s`.
+    `failed_episodes` for its failed episodes (None: any number). `stall_s`: no decision for so long;
+    `first_decision_s`: the same where a worker first has to set up its group; `unit_s`: one task altogether.
+    `starting`: workers in the making at once (or as many as are ready, if more); `ahead`: how many are made before
+    there is a unit for them. A slot rests `rest_s` after a failure, doubled with each further one up to
+    `longest_rest_s`.
     """
 
     unit_deaths: DeathCaps = field(default_factory=DeathCaps)
@@ -34,6 +35,7 @@ class Limits:
     stall_s: float = 120.0
     unit_s: float | None = None
     starting: int = 4
+    ahead: int = 0
     rest_s: float = 0.25
     longest_rest_s: float = 15.0
 

@@ -167,9 +167,10 @@ class Scheduler:
         return Task(trouble.todo, attempt, trouble.blamed) if trouble else Task(unit, attempt)
 
     def _start(self, now: float) -> Iterator[Command]:
-        """Start no more workers than units wait, and not all at once."""
+        """Start no more workers than units wait (but some ahead of them), and not all at once."""
         starting = sum(slot.state == "starting" for slot in self._slots)
-        room = min(max(self._limits.starting, self.live), len(self._backlog)) - starting
+        wanted = max(len(self._backlog), self._limits.ahead - self.live)
+        room = min(max(self._limits.starting, self.live), wanted) - starting
         for slot in self._slots:
             if room <= 0:
                 return

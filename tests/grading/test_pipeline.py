@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import threading
 import time
@@ -54,15 +55,26 @@ class Scene:
 
 
 def test_stages_without_need_of_each_other_work_at_the_same_time() -> None:
-    scene, commits = Scene(seconds=0.2), SideCommitsDouble()
-    with SidePipeline([scene.line("summaries"), scene.line("grades")], commits) as pipeline:
+    """Each judge waits until the other stage has begun with the same unit: one after the other would never end."""
+    scene, commits = Scene(), SideCommitsDouble()
+
+    class Meeting(Recorded):
+        async def play(self, unit: Unit, attempt: str) -> SideReport:
+            report = await super().play(unit, attempt)
+            async with asyncio.timeout(20):
+                while {at for what, at, number in scene.log if number == unit.number} != {"summaries", "grades"}:
+                    await asyncio.sleep(0.005)
+            return report
+
+    def line(stage: Stage) -> Line:
+        return Line(stage, LocalLanes(lambda: Meeting(stage, scene.log, 0, {}), 2, stage), limits=LOCAL_LIMITS)
+
+    with SidePipeline([line("summaries"), line("grades")], commits) as pipeline:
         for unit in make_units(2):
             pipeline.feed(unit)
-        begun = time.monotonic()
         ended = pipeline.finish(scene.note)
-    assert time.monotonic() - begun < 0.38, "one after the other takes 0.4 s"
     assert ended.state == "complete"
-    assert {stage: (s.units, s.committed) for stage, s in ended.stages.items()} == {"summaries": (2, 2), "grades": (2, 2)}
+    assert [(s.units, s.committed) for s in ended.stages.values()] == [(2, 2), (2, 2)]
     assert ended.stages["grades"].counts == SideCounts(graded=2)
     assert sorted(scene.log[-4:]) == [("told", s, n) for s in ("grades", "summaries") for n in (0, 1)]
 
@@ -158,7 +170,7 @@ def test_feeding_and_asking_never_wait_for_a_stuck_store() -> None:
     hangs = threading.Event()
 
     def hang(_report: Report) -> None:
-        hangs.wait(5)
+        hangs.wait(30)
 
     scene, units = Scene(seconds=0), make_units(101)
     with SidePipeline([scene.line("grades")], SideCommitsDouble(hang)) as pipeline:
@@ -169,7 +181,7 @@ def test_feeding_and_asking_never_wait_for_a_stuck_store() -> None:
         for unit in units[1:]:
             pipeline.feed(unit)
             assert pipeline.status()["grades"].committed == 0
-        assert time.monotonic() - begun < 0.5
+        assert time.monotonic() - begun < 2.0
         hangs.set()
         assert pipeline.finish().stages["grades"].committed == 101
 
@@ -184,7 +196,7 @@ def test_a_signal_ends_all_lines_in_time_and_what_is_owed_is_said() -> None:
         begun = time.monotonic()
         signal.raise_signal(signal.SIGTERM)
         ended = lines.finish()
-    assert time.monotonic() - begun < 2.0
+    assert time.monotonic() - begun < 4.0
     assert ended.state == "interrupted"
     assert [s.owed for s in ended.stages.values()] == [4, 4]
 

@@ -10,7 +10,18 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rollouts.pools.patience import DeathCaps, Limits
-from rollouts.pools.pool import Failure, Finished, Lost, Noted, Progressed, Started, StartFailed, Task, TaskFailed
+from rollouts.pools.pool import (
+    Failure,
+    FailureKind,
+    Finished,
+    Lost,
+    Noted,
+    Progressed,
+    Started,
+    StartFailed,
+    Task,
+    TaskFailed,
+)
 from rollouts.pools.scheduler import Scheduler
 from rollouts.pools.slots import Kill, Send, Start
 from rollouts.pools.trouble import episode_ids
@@ -515,3 +526,40 @@ def _all_goes_well_from_now_on(bench: Bench) -> None:
             bench.finish(slot)
         bench.pass_time(1.0)
     raise AssertionError("it never ends")
+
+
+def test_units_may_come_later_and_workers_be_made_ahead_of_them() -> None:
+    bench = Bench([], slots=3, limits=Limits(ahead=2))
+    assert (bench.starting, bench.scheduler.done) == ({0, 1}, True)
+    bench.start(0, 1)
+    assert bench.starting == set(), "no more than two ahead"
+    bench.scheduler.add(make_units(1)[0])
+    assert not bench.scheduler.done
+    bench.obey()
+    bench.finish(0)
+    assert (bench.committed, bench.scheduler.done) == ([0], True)
+
+
+@pytest.mark.parametrize(("kind", "by_budget"), [("budget", True), ("systemic", False)])
+def test_a_task_that_was_halted_gives_its_part_and_stops_the_run(kind: FailureKind, by_budget: bool) -> None:
+    bench = Bench(make_units(3), slots=2)
+    bench.start(0, 1)
+    task = bench.tasks.pop(0)
+    bench.ready.add(0)
+    report = bench.scheduler.feed(Finished(0, report_of(task), halted=Failure(kind, "10 calls are spent")), 0.0)
+    assert report is not None
+    assert (bench.scheduler.stopped, bench.scheduler.budget_spent) == ("10 calls are spent", by_budget)
+    assert bench.scheduler.busy, "the other worker has its task still"
+    bench.finish(1)
+    assert bench.committed == [1]
+    assert not bench.scheduler.busy
+    assert not bench.scheduler.done
+    assert bench.tasks == {}, "nothing new is begun"
+
+
+def test_any_number_of_episodes_may_fail_where_no_limit_is_set() -> None:
+    bench = Bench(make_units(9), limits=Limits(failed_episodes=None))
+    bench.start(0)
+    for number in range(9):
+        bench.finish(0, {f"scenario0.rule.oracle.{number}.0": ("grading", "not_json")})
+    assert (bench.scheduler.stopped, len(bench.failed)) == (None, 9)
