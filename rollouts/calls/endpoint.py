@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import socket
 from dataclasses import dataclass
 from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 from rollouts.errors import UsageError
 
@@ -41,6 +43,23 @@ class Endpoint:
     @property
     def is_loopback(self) -> bool:
         return urlsplit(self.base_url).hostname in _LOOPBACK
+
+    def check_listens(self, limit_s: float = 5.0) -> None:
+        """Raise `UsageError` where nobody listens at the address or it has no host; silence and proxies are let pass.
+
+        An endpoint that is not there would leave everything that it is asked for without an answer.
+        """
+        parts = urlsplit(self.base_url)
+        scheme, host = parts.scheme, parts.hostname or ""
+        if not self.is_loopback and scheme in getproxies() and not proxy_bypass(host):
+            return
+        try:
+            socket.create_connection((host, parts.port or (443 if scheme == "https" else 80)), limit_s).close()
+        except (ConnectionRefusedError, socket.gaierror) as error:
+            reason = error.strerror or type(error).__name__
+            raise UsageError(f"the endpoint {self.base_url} is not there: {reason}") from None
+        except OSError:
+            return
 
     def lane(self, model: str) -> str:
         """Requests of one lane share an endpoint's limits and habits (see `Order.lane`)."""

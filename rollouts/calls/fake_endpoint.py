@@ -126,10 +126,12 @@ class FakeEndpoint:
 
     async def _shut(self) -> None:
         if self._server is not None:
+            await asyncio.sleep(0.01)  # asyncio loses a connection that it is accepting just when its server closes
             self._server.close()
         for connection in tuple(self._connections):
             connection.cancel()
         await asyncio.gather(*self._connections, return_exceptions=True)
+        await asyncio.sleep(0)  # closed sockets are let go in the next turn of the loop
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection: request after request, until the client has enough."""

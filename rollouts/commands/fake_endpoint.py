@@ -12,16 +12,16 @@ from rollouts.calls.fake_endpoint import serve_forever
 from rollouts.errors import UsageError
 from rollouts.settings import Given, convert
 
-_NUMBER = Parameter(allow_leading_hyphen=True)
+_HYPHEN = Parameter(allow_leading_hyphen=True)
 LARGEST_PORT = 65_535
 
 
 def fake_endpoint(
     *,
-    port: Annotated[str, _NUMBER] = "8000",
+    port: Annotated[str, _HYPHEN] = "8000",
     host: str = "127.0.0.1",
-    delay_s: Annotated[str, _NUMBER] = "0",
-    log: Path | None = None,
+    delay_s: Annotated[str, _HYPHEN] = "0",
+    log: Annotated[Path | None, _HYPHEN] = None,
 ) -> int:
     """Answer chat completions plausibly until interrupted: grades, summaries, short texts. No model is behind it.
 

@@ -24,7 +24,7 @@ from rollouts.commands.dry_run import NO_WORK, Work, grading_plan, grading_plan_
 from rollouts.commands.ending import Asked, End, Ending, close, current_manifest, done, last_words, say, side_end
 from rollouts.commands.flags import GradingFlags
 from rollouts.commands.grading_order import make_order
-from rollouts.commands.judging import NOTHING_OWED, Judging, Watch, owed_words, released_on_error
+from rollouts.commands.judging import NOTHING_OWED, Judging, Watch, check_endpoint, owed_words, released_on_error
 from rollouts.commands.judging import ready as side_ready
 from rollouts.commands.location import find_run
 from rollouts.commands.pools import Place
@@ -153,7 +153,9 @@ def _read_feedback(path: Path | None) -> tuple[FeedbackRow, ...]:
 
 def _do(task: _Task, where: RunConfig, reporter: Reporter) -> Ending:
     plan, survey = task.folder.read_plan(), task.folder.survey()
-    if not task.feedback and not task.owed(plan, survey).anything:
+    owed = task.owed(plan, survey)
+    check_endpoint(task.order, owed, plays=bool(task.feedback))
+    if not task.feedback and not owed.anything:
         manifest = current_manifest(task.folder, task.asked.weights)
         if manifest is not None:
             reporter.launch(_launch(task, plan, survey, NOTHING_OWED, where.pool), _counts(survey))

@@ -57,6 +57,13 @@ def ready(judging: Judging | None, folder: RunFolder, lease: Lease) -> None:
         side.declare(lease, table, id, identity)
 
 
+def check_endpoint(order: GradingOrder | None, owed: Owed, plays: bool = False) -> None:
+    """Where a model will be asked, its endpoint must be there. Errors: `UsageError`."""
+    asks = plays or bool(owed.grades or owed.summaries)
+    if order is not None and order.endpoint is not None and asks:
+        order.endpoint.check_listens()
+
+
 def owed_words(order: GradingOrder | None, owed: Owed) -> tuple[str, ...]:
     """What of earlier episodes is still to be graded."""
     if order is None or not owed.anything:

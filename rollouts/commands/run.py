@@ -21,7 +21,7 @@ from rollouts.commands.ending import (
     write_manifest,
 )
 from rollouts.commands.flags import GradingFlags, RunFlags
-from rollouts.commands.judging import released_on_error
+from rollouts.commands.judging import check_endpoint, released_on_error
 from rollouts.commands.playing import Standing, launch_of, look, play, start
 from rollouts.commands.pools import Place, check_place
 from rollouts.commands.preparing import Prepared, prepare
@@ -97,6 +97,7 @@ def _finished(prepared: Prepared, standing: Standing, reporter: Reporter) -> End
 
 def _play(prepared: Prepared, standing: Standing, reporter: Reporter) -> Ending:
     config = prepared.config
+    check_endpoint(prepared.judging, standing.side, plays=bool(standing.owed))
     with (
         Signals(before_exit=lambda _: say(f"interrupted; to go on, {prepared.again}")) as signals,
         Place(config.pool, config.address) as place,

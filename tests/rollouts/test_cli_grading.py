@@ -471,6 +471,11 @@ def test_a_price_file_and_a_budget_of_money(console: Console) -> None:
         (("grade", "r", "--gradr", "llm"), ["--gradr", "--grade"]),
         (("run", *PLAYED, "--grade", "explicit"), ["--grade", "explicit", "none, heuristic, llm"]),
         (("run", *PLAYED, *LLM[:4]), ["judge", "OPENAI_API_KEY"]),
+        (
+            ("grade", "r", *LLM, "--base-url", "http://127.0.0.1:9/v1"),
+            ["http://127.0.0.1:9/v1", "not there", "refused"],
+        ),
+        (("run", *PLAYED[:-1], "n", *LLM[:4], "--base-url", "http://127.0.0.1:9/v1"), ["127.0.0.1:9", "not there"]),
         (("fake-endpoint", "--port", "70000"), ["--port", "70000", "65535"]),
         (("fake-endpoint", "--delay-s", "-1"), ["--delay-s", "-1"]),
         (("fake-endpoint", "--log", "no/such/folder/log"), ["no/such/folder/log"]),

@@ -7,6 +7,7 @@ import pickle
 import pytest
 
 from rollouts.calls.endpoint import OPENAI_URL, CallSettings, Endpoint
+from rollouts.calls.fake_endpoint import FakeEndpoint
 from rollouts.errors import UsageError
 
 
@@ -66,3 +67,15 @@ def test_what_is_no_address_is_named(url: str) -> None:
 def test_impossible_patience_is_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(UsageError):
         CallSettings(**wrong)  # type: ignore[arg-type]
+
+
+def test_an_endpoint_that_is_there_is_let_pass_and_one_that_is_not_is_named() -> None:
+    with FakeEndpoint() as fake:
+        Endpoint(fake.base_url).check_listens()
+    with pytest.raises(UsageError, match=rf"{fake.base_url} is not there: Connection refused"):
+        Endpoint(fake.base_url).check_listens()
+
+
+def test_a_host_that_has_no_address_is_named() -> None:
+    with pytest.raises(UsageError, match=r"no-such-host\.invalid"):
+        Endpoint("http://no-such-host.invalid/v1").check_listens()
