@@ -285,7 +285,9 @@ def serve_forever(port: int = 8000, host: str = "127.0.0.1", delay_s: float = 0.
             line = {"number": request.number, "at_s": request.at_s, "has_key": request.has_key, "body": request.body}
             print(json.dumps(line, ensure_ascii=False), file=log, flush=True)
 
-    with FakeEndpoint(delay_s=delay_s, address=(host, port), on_request=write_line) as fake:
+    with (
+        FakeEndpoint(delay_s=delay_s, address=(host, port), on_request=write_line) as fake,
+        suppress(KeyboardInterrupt),
+    ):
         print(f"OPENAI_BASE_URL={fake.base_url} OPENAI_API_KEY=none", flush=True)
-        with suppress(KeyboardInterrupt):
-            threading.Event().wait()
+        threading.Event().wait()
