@@ -81,6 +81,16 @@ def test_the_layout_lists_every_module_and_no_other() -> None:
     assert (there - listed(), listed() - there) == (set(), set())
 
 
+def test_the_flags_of_the_readme_exist(capsys: pytest.CaptureFixture[str]) -> None:
+    told = ""
+    for command in ("run", "grade", "verify", "bench", "fake-endpoint"):
+        assert main([command, "--help"]) == 0
+        told += capsys.readouterr().out
+    flags = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", README)) - {"--help"}
+    assert len(flags) > 20
+    assert [flag for flag in sorted(flags) if flag not in told] == []
+
+
 def test_the_policy_of_the_readme_plays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (code,) = re.findall(r"```python\n(# shy\.py\n.*?)```", README, re.DOTALL)
     (tmp_path / "shy.py").write_text(code)
