@@ -15,7 +15,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -41,6 +41,8 @@ EPISODES = 32
 IN_FLIGHT = 16
 STALL_S = 6.0
 ON_RAY = {**COUNTING, "pool": "ray", "actors": "1", "graders": "2", "summarizers": "2", "lanes": "8"}
+LONG = {"seeds": "1", "episodes_per_seed": "32"}
+"""Episodes of 5 to 36 and more decisions: up to a dozen calls for the summaries of one."""
 LOCAL = {**COUNTING, "pool": "local"}
 
 
@@ -175,6 +177,35 @@ def check_nothing_paid_twice(fake: FakeEndpoint, calls: list[dict[str, Any]]) ->
     assert max(per_request.values()) == 1
 
 
+def command_line(out: Path, fake: FakeEndpoint, *more: str) -> tuple[list[str], dict[str, str]]:
+    """`rollouts run` of the long episodes with everything judged, and its environment."""
+    command = [
+        *(sys.executable, "-m", "rollouts.cli", "run", "--scenario", "tests.doubles:COUNTING", "--policy", "random"),
+        *("--seeds", "1", "--episodes-per-seed", "32", "--frames", "none", "--actors", "1"),
+        *("--out", str(out), "--run-id", "hurt", "--grade", "llm", "--grader-model", "judge"),
+        *("--summarize", "llm", "--summarizer-model", "scribe", *more),
+    ]
+    endpoint = {"OPENAI_BASE_URL": fake.base_url, "OPENAI_API_KEY": "none", "RAY_AUTH_MODE": "disabled"}
+    return command, {**os.environ, "PYTHONPATH": str(ROOT), **endpoint}
+
+
+@contextmanager
+def started(command: list[str], environment: dict[str, str]) -> Iterator[subprocess.Popen[str]]:
+    """A process of the command, dead when this is left."""
+    process = subprocess.Popen(
+        command, cwd=ROOT, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def seen_at_least(fake: FakeEndpoint, requests: int) -> None:
+    assert fake.wait_until(lambda: len(fake.requests) >= requests, 120), f"only {len(fake.requests)} requests came"
+
+
 def kill(driver: psutil.Process, name: str) -> bool:
     """SIGKILL one process below the driver whose name begins so."""
     for process in driver.children(recursive=True):
@@ -186,37 +217,49 @@ def kill(driver: psutil.Process, name: str) -> bool:
 
 
 def test_killed_graders_summarizers_and_drivers_cost_nothing_that_was_stored(tmp_path: Path) -> None:
-    command = [
-        *(sys.executable, "-m", "rollouts.cli", "run", "--scenario", "tests.doubles:COUNTING", "--policy", "random"),
-        *("--seeds", "1:33", "--frames", "none", "--actors", "1", "--out", str(tmp_path), "--run-id", "hurt"),
-        *("--grade", "llm", "--grader-model", "judge", "--summarize", "llm", "--summarizer-model", "scribe"),
-        *("--graders", "2", "--summarizers", "2", "--in-flight", "4"),
-    ]
     with FakeEndpoint(numbered, delay_s=0.3) as fake:
-        environment = {**os.environ, "PYTHONPATH": str(ROOT), "OPENAI_BASE_URL": fake.base_url}
-        environment |= {"OPENAI_API_KEY": "none", "RAY_AUTH_MODE": "disabled"}
-
-        def start() -> subprocess.Popen[str]:
-            return subprocess.Popen(
-                command, cwd=ROOT, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-            )
-
-        driver = start()
-        family = psutil.Process(driver.pid)
-        for moment, name in ((8, "ray::GraderActo"), (16, "ray::Summarizer"), (24, "ray::GraderActo")):
-            assert fake.wait_until(lambda m=moment: len(fake.requests) >= m, 90), driver.poll()
-            assert kill(family, name), f"{name} is not there"
-        assert fake.wait_until(lambda: len(fake.requests) >= 34, 90)
-        driver.send_signal(signal.SIGKILL)
-        driver.communicate()
+        command, environment = command_line(tmp_path, fake, "--graders", "2", "--summarizers", "2", "--in-flight", "8")
+        with started(command, environment) as driver:
+            for moment, name in ((16, "ray::GraderActo"), (32, "ray::Summarizer"), (48, "ray::Summarizer")):
+                seen_at_least(fake, moment)
+                assert kill(psutil.Process(driver.pid), name), f"{name} is not there"
+            seen_at_least(fake, 70)
+            driver.send_signal(signal.SIGKILL)
         assert fake.wait_until(lambda: fake.connections == 0, 30)
         before = len(fake.requests)
-        second = start()
-        out, _ = second.communicate(timeout=240)
-        assert second.returncode == 0, out
+        with started(command, environment) as second:
+            out, _ = second.communicate(timeout=240)
+            assert second.returncode == 0, out
     assert 0 < before < len(fake.requests)
     check_whole(tmp_path / "hurt")
     check_nothing_paid_twice(fake, rows_of(tmp_path / "hurt", "calls"))
+
+
+def test_a_signal_ends_it_in_time_and_the_same_command_goes_on(tmp_path: Path) -> None:
+    """Sixteen answers that never come hold nobody up; what was answered before is not asked again."""
+    never = FakeReply(body={}, fault="silence")
+    with FakeEndpoint(lambda request: numbered(request) if request.number <= 20 else never) as fake:
+        command, environment = command_line(tmp_path, fake, "--in-flight", "16")
+        with started(command, environment) as driver:
+            seen_at_least(fake, 36)
+            family = psutil.Process(driver.pid).children(recursive=True)
+            driver.send_signal(signal.SIGTERM)
+            begun = time.monotonic()
+            out, _ = driver.communicate(timeout=30)
+            took_s = time.monotonic() - begun
+        assert driver.returncode == 128 + signal.SIGTERM, out
+        _, alive = psutil.wait_procs(family, timeout=5)
+        assert alive == []
+    assert took_s < 5.0
+    answered = len(fake.requests)
+    with FakeEndpoint(numbered) as fake:
+        command, environment = command_line(tmp_path, fake)
+        with started(command, environment) as second:
+            out, _ = second.communicate(timeout=240)
+            assert second.returncode == 0, out
+    check_whole(tmp_path / "hurt")
+    assert tries(rows_of(tmp_path / "hurt", "calls")) == 20 + len(fake.requests)
+    assert answered == 36
 
 
 @pytest.mark.parametrize("settings", [ON_RAY, LOCAL], ids=["ray", "local"])
@@ -225,18 +268,18 @@ def test_a_budget_stops_cleanly_and_a_higher_one_goes_on(
 ) -> None:
     here = place if settings is ON_RAY else None
     with FakeEndpoint(numbered) as fake:
-        first = graded(Wished(tmp_path, fake, {**settings, "budget_calls": "30"}, here))
+        first = graded(Wished(tmp_path, fake, {**settings, **LONG, "budget_calls": "60"}, here))
         assert (first.played.outcome.state, first.side.state) == ("complete", "budget")
         assert first.side.cause is not None
-        assert first.side.cause.startswith("the budget of 30 calls is used up (30 calls")
+        assert first.side.cause.startswith("the budget of 60 calls is used up (60 calls")
         calls = first.rows("calls")
-        assert len(fake.requests) == tries(calls) == len(calls) == 30
+        assert len(fake.requests) == tries(calls) == len(calls) == 60
         done = {row["episode_id"] for row in first.rows("grades")}
         assert 0 < len(done) < EPISODES
         assert first.side.stages["grades"].owed == EPISODES - len(done)
-        again = graded(Wished(tmp_path, fake, {**settings, "budget_calls": "30"}, here))
-        assert (again.side.state, len(fake.requests)) == ("budget", 30)
-        last = graded(Wished(tmp_path, fake, {**settings, "budget_calls": "1000"}, here))
+        again = graded(Wished(tmp_path, fake, {**settings, **LONG, "budget_calls": "60"}, here))
+        assert (again.side.state, len(fake.requests)) == ("budget", 60)
+        last = graded(Wished(tmp_path, fake, {**settings, **LONG, "budget_calls": "1000"}, here))
     assert last.side.state == "complete"
     check_whole(last)
     check_nothing_paid_twice(fake, last.rows("calls"))
