@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from grading.client import open_call
 from grading.order import GradingOrder
 from grading.work import GradingWorker
-from rollouts.calls.chat import ChatClient
 from rollouts.calls.limits import Limiter
 from rollouts.records import SideReport, Unit
+
+if TYPE_CHECKING:
+    from rollouts.calls.chat import ChatClient
 
 Stage = Literal["summaries", "grades", "credit"]
 STAGES: tuple[Stage, ...] = ("summaries", "grades", "credit")

@@ -168,6 +168,14 @@ def test_nobody_grades_where_nobody_shall(console: Console) -> None:
     assert not (console.folder / "runs/r/grades").exists()
 
 
+def test_without_a_model_the_endpoints_package_is_not_loaded() -> None:
+    """It takes longer to load than all the rest of the command."""
+    code = "import sys, rollouts.commands.run, rollouts.commands.grade; print({'openai', 'ray'} & set(sys.modules))"
+    root = Path(__file__).resolve().parents[2]
+    done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"
+
+
 # A model
 
 
