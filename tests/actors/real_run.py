@@ -11,6 +11,7 @@ from rollouts.commands.preparing import prepare
 from rollouts.commits import RunCommits
 from rollouts.config import load_config
 from rollouts.driver import Committed, Outcome, RunEvent, drive
+from rollouts.grading_config import GradingConfig
 from rollouts.plan import make_plan
 from rollouts.pools.patience import Limits
 from rollouts.pools.players import MakeWorker
@@ -34,7 +35,7 @@ def play(
     wished = {"scenarios": "defend_the_center", "policies": "oracle", "frames": "none", "out": str(out)}
     config = load_config(wished | {"seeds": "3,4", "episodes_per_seed": str(episodes), "step_cap": "60"}, None, {})
     storage = open_storage(out)
-    prepared = prepare(config, storage)
+    prepared = prepare(config, storage, grading=GradingConfig(grade="none"))
     units = make_plan(prepared.groups, 1)
     folder = prepared.folder
     lease = folder.acquire()
