@@ -53,6 +53,14 @@ class _Task:
     feedback: tuple[FeedbackRow, ...] = ()
     credit_only: bool = False
 
+    def with_feedback(self, rows: tuple[FeedbackRow, ...]) -> _Task:
+        return replace(self, feedback=rows)
+
+    def retrying(self, ungraded: bool) -> _Task:
+        """Where `ungraded`, the gradings that have no score now are owed again."""
+        before = datetime.now(UTC) if ungraded else None
+        return replace(self, order=replace(self.order, retry_ungraded_before=before))
+
     @property
     def judging(self) -> Judging:
         return Judging(self.order, self.config)
@@ -110,7 +118,9 @@ def grade(  # noqa: PLR0913  the flags of the command
     """
     given = {**(flags or GradingFlags()).given(), "pool": pool, "address": address}
     where, grading = load_configs(given, config, graders=LATE_GRADERS)
-    task = _task(find_run(run), grading, _read_feedback(feedback), retry_ungraded, credit_only)
+    may_call = not (credit_only or dry_run)
+    task = _task(find_run(run), grading, may_call, credit_only)
+    task = task.with_feedback(_read_feedback(feedback)).retrying(retry_ungraded)
     if dry_run:
         return _show(task, as_json)
     reporter = make_reporter(as_json, sys.stdout, sys.stderr)
@@ -126,18 +136,14 @@ def grade(  # noqa: PLR0913  the flags of the command
     return ending.exit_code
 
 
-def _task(
-    folder: RunFolder, config: GradingConfig, feedback: tuple[FeedbackRow, ...], retry: bool, credit_only: bool
-) -> _Task:
+def _task(folder: RunFolder, config: GradingConfig, may_call: bool, credit_only: bool) -> _Task:
     folder.read_record()
-    order = make_order(config, folder.run_id, folder.storage.uri, may_call=not credit_only)
+    order = make_order(config, folder.run_id, folder.storage.uri, may_call)
     if order is None:
         raise UsageError("there is nothing to do: give --grade heuristic, llm or explicit, or --summarize llm")
     if credit_only and order.credit is None:
         raise UsageError("--credit-only wants a rule: give --credit events, summary or constant:x")
-    if retry:
-        order = replace(order, retry_ungraded_before=datetime.now(UTC))
-    return _Task(folder, config, order, feedback, credit_only)
+    return _Task(folder, config, order, credit_only=credit_only)
 
 
 def _read_feedback(path: Path | None) -> tuple[FeedbackRow, ...]:

@@ -28,7 +28,7 @@ def make_order(config: GradingConfig, run_id: str, out: str, may_call: bool = Tr
     """The order for the run `run_id` below `out`; None where nothing is to be judged.
 
     Errors: `UsageError`, before anything is written or sent: a wrong value, no endpoint, no key, an unknown price
-    under a budget of money. Where no model `may_call`, endpoint and key are not looked for.
+    under a budget of money. Where no model is to be called (`may_call`), neither endpoint nor key has to be there.
     """
     summarizer = _summarizer(config)
     order = GradingOrder(
@@ -94,9 +94,9 @@ def _grader(config: GradingConfig, summarizer: SummarizerSettings | None) -> Gra
 
 
 def _endpoint(config: GradingConfig, may_call: bool) -> Endpoint:
-    if not may_call:
-        return Endpoint(OPENAI_URL)
     found = Endpoint.from_environment(config.base_url)
+    if not may_call:
+        return found or Endpoint(OPENAI_URL)
     if found is None:
         raise UsageError(
             f"{', '.join(config.models)} cannot be asked, for no endpoint is known: set OPENAI_API_KEY or "

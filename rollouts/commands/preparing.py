@@ -51,7 +51,11 @@ DEFAULT_GRADING = GradingConfig()
 
 
 def prepare(
-    config: RunConfig, storage: Storage, new: bool = False, grading: GradingConfig = DEFAULT_GRADING
+    config: RunConfig,
+    storage: Storage,
+    new: bool = False,
+    grading: GradingConfig = DEFAULT_GRADING,
+    may_call: bool = True,
 ) -> Prepared:
     """Look at scenarios and policies, and find the run's folder; `new` takes the next free name. Writes nothing."""
     _check_variables(config)
@@ -63,7 +67,7 @@ def prepare(
         again = f"give the same command with --run-id {run_id} in place of --new"
     policies = {who.name: spec for spec, who in facts.descriptions.items()}
     versions = {name: version for name, version in package_versions().items() if version is not None}
-    judging = make_order(grading, run_id, storage.uri)
+    judging = make_order(grading, run_id, storage.uri, may_call)
     judge = JudgeHere(judging) if judging is not None and judged_where_played(judging) else None
     order = WorkOrder(config, run_id, policies, versions, judge=judge)
     groups, folder = _groups(config, facts), RunFolder(storage, run_id)

@@ -64,7 +64,7 @@ def run(  # noqa: PLR0913  the flags of the command
     settings, grading = load_configs(given, config)
     storage = open_storage(settings.out)
     storage.check_writable()
-    prepared = prepare(settings, storage, new, grading)
+    prepared = prepare(settings, storage, new, grading, may_call=not dry_run)
     standing = look(prepared)
     if dry_run:
         return show_plan(prepared, standing, as_json)

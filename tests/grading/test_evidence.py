@@ -16,7 +16,7 @@ from grading.grade import Weights
 from rollouts.evidence.card import dataset_card
 from rollouts.evidence.committed_run import CommittedRun
 from rollouts.evidence.grading_table import grading_lines, grading_tables
-from rollouts.evidence.manifest import make_manifest
+from rollouts.evidence.manifest import make_manifest, write_evidence
 from tests.made_runs import made_run
 from tests.side_doubles import commit_rows, episode, grade
 
@@ -206,3 +206,17 @@ def test_the_manifest_and_the_card_carry_it(run: CommittedRun) -> None:
     card = dataset_card(manifest)
     assert "| counting | rule | half | +0.050 | +0.000 | +0.250 | -0.100 | 2 of 3 |" in card
     assert "R (llm)" in card
+
+
+@pytest.mark.slow
+def test_datasets_reads_every_side_table_by_the_card(run: CommittedRun, tmp_path: Path) -> None:
+    datasets = pytest.importorskip("datasets")
+    commit_rows(run, "grades", "judge-1", LLM, judged(run))
+    commit_rows(run, "grades", "heuristic-1", {"kind": "heuristic"}, [grade(run, 1, "heuristic", (1.0, 1.0, 1.0))])
+    commit_rows(run, "calls", "judge-1", {}, [call(run, adjustments=["-seed"])])
+    write_evidence(run, {"grading": grading_section(Weights())})
+    folder = run.storage.full(run.path())
+    grades = datasets.load_dataset(folder, "grades", split="train", cache_dir=str(tmp_path / "cache"))
+    calls = datasets.load_dataset(folder, "calls", split="train", streaming=True)
+    assert sorted(grades["source"]) == ["heuristic", "llm", "llm", "llm"]
+    assert [row["adjustments"] for row in calls] == [["-seed"]]

@@ -492,6 +492,11 @@ def test_a_dry_run_of_a_new_run_counts_full_episodes(console: Console) -> None:
     assert not (console.folder / "runs/new").exists()
 
 
+def test_a_dry_run_needs_neither_endpoint_nor_key(console: Console) -> None:
+    assert console("grade", "r", *LLM, "--dry-run").code == 0
+    assert console("run", *PLAYED[:-1], "new", *LLM[:4], "--dry-run").code == 0
+
+
 def test_a_price_file_and_a_budget_of_money(console: Console) -> None:
     prices = console.folder / "prices.toml"
     prices.write_text('["judge"]\ninput = 1000000.0\noutput = 0.0\n')
