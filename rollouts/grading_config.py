@@ -28,10 +28,10 @@ class GradingConfig:
     """Everything that grading can be told. `GradingConfig.read` makes checked ones; the constructor checks nothing.
 
     `grade` and `credit` are None where nobody said: then the heuristic grader, and `events` if there are grades at all.
-    `grader_model` and `summarizer_model` are names as the
-    endpoint knows them; a summarizer without one of its own uses the grader's. `base_url` None is the environment's.
-    `grader_chars` is the most that a grader reads of one episode. `in_flight` bounds the requests of the whole run,
-    `graders` and `summarizers` are actors, each with up to `lanes` units under way. `prices` is a TOML file.
+    `grader_model` and `summarizer_model` are names as the endpoint knows them; a summarizer without one of its own uses
+    the grader's. `base_url` None is the environment's. `grader_chars` is the most that a grader reads of one episode.
+    `in_flight` bounds the requests of the whole run; `graders` and `summarizers` are actors, each with up to `lanes`
+    units under way (None: enough for `in_flight`). `prices` is a TOML file.
     """
 
     grade: str | None = None
@@ -49,7 +49,7 @@ class GradingConfig:
     repeat: int = 1
     graders: int = 1
     summarizers: int = 1
-    lanes: int = 16
+    lanes: int | None = None
     in_flight: int = 16
     requests_per_minute: int | None = None
     tokens_per_minute: int | None = None
@@ -70,6 +70,12 @@ class GradingConfig:
     def credit_rule(self) -> str:
         """The rule as it is written, or `none`."""
         return self.credit or ("none" if self.grader == "none" else "events")
+
+    @property
+    def units_at_once(self) -> int:
+        """Units that each actor has under way: with fewer, requests could not reach `in_flight`."""
+        actors = min(self.graders, self.summarizers)
+        return self.lanes or max(_FEWEST_LANES, -(-self.in_flight // actors))
 
     @property
     def calls_models(self) -> bool:
@@ -136,6 +142,7 @@ _AT_LEAST_1 = (
 _AT_LEAST_0 = ("budget_calls", "budget_tokens", "budget_usd", "retry_after_cap_s")
 _BIGGEST = 2**31 - 1
 _MOST_REPEATS = 1_000
+_FEWEST_LANES = 16
 
 
 def _check_choices(config: GradingConfig, source: Mapping[str, str], graders: tuple[str, ...]) -> None:

@@ -108,7 +108,9 @@ class GradingFlags:
     ] = None
     graders: Annotated[Text, _flag(_MODELS, "Grader actors (1).", hyphen=True)] = None
     summarizers: Annotated[Text, _flag(_MODELS, "Summarizer actors (1).", hyphen=True)] = None
-    lanes: Annotated[Text, _flag(_MODELS, "Units that each of them has under way (16).", hyphen=True)] = None
+    lanes: Annotated[
+        Text, _flag(_MODELS, "Units that each of them has under way (as many as in flight).", hyphen=True)
+    ] = None
     in_flight: Annotated[Text, _flag(_MODELS, "Requests at once, of the whole run (16).", hyphen=True)] = None
     requests_per_minute: Annotated[Text, _flag(_MODELS, "Requests a minute, of the whole run.", hyphen=True)] = None
     tokens_per_minute: Annotated[Text, _flag(_MODELS, "Tokens a minute, of the whole run.", hyphen=True)] = None

@@ -40,7 +40,7 @@ class Judging:
             limits_of(config, spent),
             graders=config.graders,
             summarizers=config.summarizers,
-            lanes=config.lanes,
+            lanes=config.units_at_once,
             judged_where_played=self.here,
         )
 

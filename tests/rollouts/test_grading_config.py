@@ -91,6 +91,19 @@ def test_a_wrong_value_is_one_line_naming_flag_value_and_choices(flags: Mapping[
     assert [word for word in named if word not in message] == []
 
 
+@pytest.mark.parametrize(
+    ("flags", "units"),
+    [
+        ({}, 16),
+        ({"in_flight": 100}, 100),
+        ({"in_flight": 100, "graders": 4, "summarizers": 3}, 34),
+        ({"in_flight": 100, "lanes": 5}, 5),
+    ],
+)
+def test_actors_have_enough_under_way_to_fill_what_may_be_in_flight(flags: Mapping[str, object], units: int) -> None:
+    assert load(flags).units_at_once == units
+
+
 def test_people_grade_a_run_that_was_played() -> None:
     assert load_configs({"grade": "explicit"}, None, {}, LATE_GRADERS)[1].grader == "explicit"
 
