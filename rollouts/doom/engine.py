@@ -15,7 +15,7 @@ from typing import Literal
 
 import vizdoom as vzd
 
-from rollouts.doom.engine_home import EngineHome, check_program
+from rollouts.doom.engine_home import EngineHome, check_program, unlink_shared_memory
 from rollouts.errors import EngineLost, ScenarioError
 from rollouts.scenarios import EngineSetup, Scenario
 
@@ -72,6 +72,8 @@ class Engine:
         try:
             with self.watched():
                 self.game.init()
+            if (pid := self.pid()) is not None:
+                unlink_shared_memory(pid)
             self._check_buttons(buttons)
         except BaseException:
             self.close()

@@ -159,6 +159,14 @@ def sweep_shared_memory(min_age_s: float = MIN_AGE_S, folder: Path = SHARED_MEMO
     return removed
 
 
+def unlink_shared_memory(pid: int) -> None:
+    """Take away the names of the segments that process `pid` maps. Whoever maps them keeps them, and they go with the
+    last of these, so that no kill can leave any."""
+    with contextlib.suppress(OSError):
+        for name in _names_in(Path(f"/proc/{pid}/maps")):
+            (SHARED_MEMORY / name).unlink(missing_ok=True)
+
+
 def _is_old(path: Path, min_age_s: float) -> bool:
     status = path.stat()
     return status.st_uid == os.getuid() and time.time() - status.st_mtime >= min_age_s
@@ -186,8 +194,11 @@ def _mapped_names() -> set[str]:
     names = set()
     for maps in Path("/proc").glob("[0-9]*/maps"):
         with contextlib.suppress(OSError):
-            for line in maps.read_text(errors="replace").splitlines():
-                name = line.rpartition("/")[2].removesuffix(" (deleted)")
-                if name.startswith(SHARED_PREFIXES):
-                    names.add(name)
+            names |= _names_in(maps)
     return names
+
+
+def _names_in(maps: Path) -> set[str]:
+    lines = maps.read_text(errors="replace").splitlines()
+    names = {line.rpartition("/")[2].removesuffix(" (deleted)") for line in lines}
+    return {name for name in names if name.startswith(SHARED_PREFIXES)}
