@@ -21,6 +21,7 @@ from actors.capacity import Node
 from actors.reaper import Reaper
 from rollouts.doom.engine_home import sweep_shared_memory
 from rollouts.errors import UsageError
+from rollouts.scratch import sweep_scratch
 from rollouts.scrub import describe_error
 
 STORE_BYTES = 100 * 2**20
@@ -88,7 +89,9 @@ class Cluster:
         if self.is_own:
             _kill(started)
             psutil.wait_procs(started, timeout=1.0)
+        with suppress(OSError):
             sweep_shared_memory(min_age_s=1.0)
+            sweep_scratch(min_age_s=1.0)
 
     def _alive(self) -> list[dict[str, Any]]:
         return [node for node in self._ray.nodes() if node["Alive"]]

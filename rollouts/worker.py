@@ -6,8 +6,6 @@ group changes. It writes only private files; what it stages counts once the driv
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -24,6 +22,7 @@ from rollouts.policies.registry import make_policy
 from rollouts.records import Decision, Episode, EpisodeFailure, EpisodeKey, Unit, UnitReport
 from rollouts.run.run_folder import RunFolder
 from rollouts.scenarios import Capture, Environment
+from rollouts.scratch import ScratchFolder
 from rollouts.scrub import describe_error
 from rollouts.shards.rows import Provenance
 from rollouts.shards.writing import StepWriter, write_episodes
@@ -76,11 +75,8 @@ class Worker:
         disk or the run folder fails, a budget is spent. Nothing of the attempt is then left on the scratch disk.
         """
         cast = self._cast_for(unit)
-        scratch = Path(tempfile.mkdtemp(prefix="doom-rollouts-"))
-        try:
+        with ScratchFolder("unit") as scratch:
             return self._play_into(scratch, cast, unit, attempt, skip)
-        finally:
-            shutil.rmtree(scratch, ignore_errors=True)
 
     def close(self) -> None:
         """Give the environment and the policy back."""

@@ -19,7 +19,6 @@ from __future__ import annotations
 import json
 import re
 import secrets
-import tempfile
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -29,6 +28,7 @@ from rollouts.errors import StorageError, TryVoid, UsageError
 from rollouts.records import Unit, UnitReport
 from rollouts.run.lease import Lease, acquire_lease
 from rollouts.run.survey import Survey, survey
+from rollouts.scratch import ScratchFolder
 from rollouts.shards.reading import read_plan
 from rollouts.shards.writing import shard_name, write_plan
 from rollouts.store.storage import Storage, is_temporary
@@ -64,6 +64,7 @@ class RunFolder:
 
     def create(self, lease: Lease, record: Mapping[str, Any], units: Sequence[Unit]) -> None:
         """Write the plan, then `run.json`. Errors: `UsageError` where shards lie here that no run accounts for."""
+        lease.check()
         if self.storage.list(self.path("episodes")):
             raise UsageError(f"{self.describe()} holds shards but no run.json: move it away or choose another run id")
         for file in self.storage.list(self.path("plan")):
@@ -72,10 +73,10 @@ class RunFolder:
 
     def grow(self, lease: Lease, record: Mapping[str, Any], units: Sequence[Unit]) -> None:
         """Append `units` to the plan, then write `run.json` again."""
-        lease.check()
-        if units:
-            self._append_plan(units)
-        self.storage.write_bytes(self.path("run.json"), json.dumps(record, indent=1, ensure_ascii=False).encode())
+        with lease.held():
+            if units:
+                self._append_plan(units)
+            self.storage.write_bytes(self.path("run.json"), json.dumps(record, indent=1, ensure_ascii=False).encode())
 
     def read_record(self) -> dict[str, Any]:
         """What `run.json` says. Errors: `UsageError` where there is no run, or its record cannot be read."""
@@ -193,7 +194,7 @@ class RunFolder:
 
     def _append_plan(self, units: Sequence[Unit]) -> None:
         name = f"{len(self._plan_files()):07d}.parquet"
-        with tempfile.TemporaryDirectory() as scratch:
-            local = Path(scratch) / name
+        with ScratchFolder("plan") as scratch:
+            local = scratch / name
             write_plan(local, units)
             self.storage.put_file(local, self.path("plan", name))
