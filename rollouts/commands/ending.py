@@ -10,6 +10,7 @@ from rollouts.commands.playing import Played, Ready
 from rollouts.errors import LeaseError, StorageError
 from rollouts.evidence.committed_run import CommittedRun
 from rollouts.evidence.manifest import MANIFEST, read_manifest, write_evidence
+from rollouts.run.lease import Lease
 from rollouts.run.run_folder import RunFolder
 from rollouts.settings import one_line
 
@@ -48,7 +49,7 @@ def conclude(ready: Ready, played: Played) -> Ending:
     manifest = None
     try:
         if signal is None and not isinstance(outcome.error, LeaseError):
-            manifest = write_manifest(folder, outcome.state, cause)
+            manifest = write_manifest(folder, ready.lease, outcome.state, cause)
         folder.finish(ready.lease)
     except (StorageError, LeaseError) as error:
         cause = cause or str(error)
@@ -56,10 +57,10 @@ def conclude(ready: Ready, played: Played) -> Ending:
     return Ending(state, owed, manifest, cause, signal)
 
 
-def write_manifest(folder: RunFolder, state: State, cause: str | None) -> dict[str, Any]:
-    """The evidence of what is committed, with how the run ended."""
+def write_manifest(folder: RunFolder, lease: Lease, state: State, cause: str | None) -> dict[str, Any]:
+    """The evidence of what is committed, with how the run ended. Errors: `LeaseError` where the lease is lost."""
     ended = {"state": state, "cause": cause}
-    return write_evidence(CommittedRun.open(folder), {"outcome": lambda _: ended})
+    return write_evidence(CommittedRun.open(folder), {"outcome": lambda _: ended}, lease.held)
 
 
 def current_manifest(folder: RunFolder) -> dict[str, Any] | None:

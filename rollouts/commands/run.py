@@ -25,11 +25,12 @@ from rollouts.commands.flags import RunFlags
 from rollouts.commands.playing import Standing, launch_of, look, play, start
 from rollouts.commands.pools import check_place, make_pool
 from rollouts.commands.preparing import Prepared, prepare
+from rollouts.commits import Heart
 from rollouts.config import load_config
 from rollouts.errors import RolloutsError
 from rollouts.evidence.table import print_results
 from rollouts.progress import Reporter, make_reporter
-from rollouts.run.lease import Lease
+from rollouts.run.lease import HEARTBEAT_S, Lease
 from rollouts.signals import Signals
 from rollouts.store.storage import open_storage
 
@@ -84,8 +85,9 @@ def _finished(prepared: Prepared, standing: Standing, reporter: Reporter) -> End
     manifest = current_manifest(prepared.folder)
     if manifest is None:
         lease = prepared.folder.acquire()
-        manifest = write_manifest(prepared.folder, "complete", None)
-        prepared.folder.finish(lease)
+        with _held(prepared, lease):
+            manifest = write_manifest(prepared.folder, lease, "complete", None)
+            prepared.folder.finish(lease)
     return Ending("complete", owed=0, manifest=manifest)
 
 
@@ -94,21 +96,22 @@ def _play(prepared: Prepared, reporter: Reporter) -> Ending:
         pool = make_pool(prepared, signals)
         try:
             lease = prepared.folder.acquire()
-            with _released_on_error(prepared, lease):
+            with _held(prepared, lease):
                 check_place(prepared)
                 ready = start(prepared, lease)
                 reporter.launch(launch_of(prepared, ready.standing, pool.slots), ready.standing.counts)
-                played = play(ready, pool, reporter, signals)
+                return conclude(ready, play(ready, pool, reporter, signals))
         finally:
             pool.close()
-        return conclude(ready, played)
 
 
 @contextmanager
-def _released_on_error(prepared: Prepared, lease: Lease) -> Iterator[None]:
-    """Whatever is raised inside, the next driver need not wait for this one's lease to run out."""
+def _held(prepared: Prepared, lease: Lease) -> Iterator[None]:
+    """The lease beats inside, however long it takes to survey a large run or to write its evidence. Whatever is raised,
+    the next driver need not wait for the lease to run out."""
     try:
-        yield
+        with Heart(lease.beat, HEARTBEAT_S):
+            yield
     except BaseException:
         with suppress(RolloutsError):
             prepared.folder.finish(lease)
