@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
@@ -60,9 +61,13 @@ def _group(prepared: Prepared, standing: Standing, index: int) -> dict[str, Any]
 
 
 def _print(told: dict[str, Any], console: Console) -> None:
-    table = Table("scenario", "rubric", "policy", title=f"{told['run_id']}: what is owed", title_justify="left")
-    for heading in ("units", "episodes", "decisions", "MB", "model calls"):
-        table.add_column(heading, justify="right")
+    table = Table(
+        title=f"{told['run_id']}: what is owed", title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0)
+    )
+    for heading in ("scenario", "rubric", "policy"):
+        table.add_column(heading, overflow="fold")
+    for heading in ("units", "episodes", "decisions", "MB", "model\ncalls"):
+        table.add_column(heading, justify="right", no_wrap=True)
     for row in (*told["groups"], {**told, "scenario": "all", "rubric": "", "policy": ""}):
         numbers = (row["units_owed"], row["episodes_owed"], row["decisions_at_most"])
         sizes = (f"{row['bytes_at_most'] / 1e6:,.1f}", f"{row['calls_at_most']:,}")
