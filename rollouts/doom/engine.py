@@ -192,11 +192,14 @@ def _check_wad(path: Path) -> Path:
 
 
 def provenance(scenario: Scenario) -> Provenance | None:
-    """Names and hashes of the scenario's files; None for a scenario with an environment of its own."""
+    """Names and hashes of the scenario's files; None for a scenario with an environment of its own.
+
+    Errors: `ScenarioError` for all that can be seen to be wrong before an engine is started.
+    """
     if scenario.engine is None:
         return None
     cfg = _cfg_path(scenario.engine.cfg)
-    game = _load(scenario.engine)
+    game = _configure(scenario.engine, scenario.buttons, "indexed")
     wad, base = game.get_doom_scenario_path(), Path(game.get_doom_game_path())
     return Provenance(
         engine_version=ENGINE_VERSION,
