@@ -92,7 +92,7 @@ def _blame(stage: str) -> Iterator[None]:
         raise EpisodeFailed(stage, describe_error(error)) from error
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Asked:
     """A decision before its action was sent."""
 
