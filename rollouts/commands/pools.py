@@ -26,7 +26,7 @@ def make_pool(prepared: Prepared, signals: Signals) -> Pool:
             sweep_shared_memory()
             sweep_scratch()
         wear = Wear(config.recycle_after, config.recycle_above_mb)
-        return LocalPool(make.here(), signals, Limits().stall_s, wear)
+        return LocalPool(make.here(), signals, Limits().stall_s, wear, config.unit_timeout_s)
     wish = Wish(
         ClusterSettings(config.address),
         config.actors,
