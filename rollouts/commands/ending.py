@@ -70,7 +70,9 @@ def current_manifest(folder: RunFolder) -> dict[str, Any] | None:
         manifest = read_manifest(run)
     except ValueError:
         return None
-    listed = {} if manifest is None else manifest.get("tables", {}).get("episodes", {})
+    if manifest is None or manifest.get("outcome", {}).get("state") != "complete":
+        return None
+    listed = manifest.get("tables", {}).get("episodes", {})
     return manifest if len(listed.get("shards", ())) == len(run.committed) else None
 
 

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 from rich.console import Console
@@ -80,15 +80,25 @@ def run(
 
 
 def _finished(prepared: Prepared, standing: Standing, reporter: Reporter) -> Ending:
-    """Nothing is owed: say so, start nothing, and see to the evidence if it was never written."""
+    """Nothing is owed: say so, start nothing, and see to what a driver that was killed at the very end left undone."""
     reporter.launch(launch_of(prepared, standing, actors=0), standing.counts)
-    manifest = current_manifest(prepared.folder)
+    folder, manifest = prepared.folder, current_manifest(prepared.folder)
     if manifest is None:
-        lease = prepared.folder.acquire()
-        with _held(prepared, lease):
-            manifest = write_manifest(prepared.folder, lease, "complete", None)
-            prepared.folder.finish(lease)
+        manifest = _tidied(prepared, None)
+    elif standing.survey.temporary or standing.survey.orphans or not folder.is_tidy():
+        with suppress(RolloutsError):  # another driver may be at it, or the folder be read-only by now
+            _tidied(prepared, manifest)
     return Ending("complete", owed=0, manifest=manifest)
+
+
+def _tidied(prepared: Prepared, manifest: dict[str, Any] | None) -> dict[str, Any]:
+    folder = prepared.folder
+    lease = folder.acquire()
+    with _held(prepared, lease):
+        folder.recover(lease)
+        manifest = manifest or write_manifest(folder, lease, "complete", None)
+        folder.finish(lease)
+    return manifest
 
 
 def _play(prepared: Prepared, reporter: Reporter) -> Ending:

@@ -134,13 +134,18 @@ class RunFolder:
         self.clear_staging()
         return found
 
+    def is_tidy(self) -> bool:
+        """Is there nothing private that a process that was killed left, apart from the tables'? Reads only."""
+        if self._private() or self._temporary():
+            return False
+        return not self.storage.has_folder(self.path(STAGING)) or bool(self.storage.list(self.path(TORN)))
+
     def clear_staging(self) -> None:
         """Delete every attempt's files. What was set aside stays."""
         if not self.storage.list(self.path(TORN)):
             self.storage.delete_tree(self.path(STAGING))
-        for file in self.storage.list(self.path(STAGING), recursive=True):
-            if not file.path.startswith(self.path(TORN)):
-                self.storage.delete(file.path)
+        for path in self._private():
+            self.storage.delete(path)
 
     def finish(self, lease: Lease) -> None:
         """Leave no private files, and let the next driver in at once."""
@@ -183,6 +188,10 @@ class RunFolder:
         """Under a name that no reader takes for a shard."""
         inner = path.removeprefix(f"{self.run_id}/").replace("/", "-")
         self.storage.move(path, self.path(TORN, f"{inner}-{secrets.token_hex(4)}.torn"), overwrite=True)
+
+    def _private(self) -> list[str]:
+        files = self.storage.list(self.path(STAGING), recursive=True)
+        return [file.path for file in files if not file.path.startswith(self.path(TORN))]
 
     def _temporary(self) -> list[str]:
         files = (*self.storage.list(self.run_id), *self.storage.list(self.path("plan")))
