@@ -91,7 +91,7 @@ class Cluster:
             _kill(started)
             psutil.wait_procs(started, timeout=1.0)
         with suppress(OSError):
-            sweep_shared_memory(min_age_s=1.0)
+            sweep_shared_memory(min_age_s=0.2)
             sweep_scratch(min_age_s=1.0)
 
     def _alive(self) -> list[dict[str, Any]]:

@@ -8,6 +8,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any
 
+import psutil
 from cyclopts import Parameter
 from rich.console import Console
 
@@ -27,6 +28,7 @@ from rollouts.commands.pools import check_place, make_pool
 from rollouts.commands.preparing import Prepared, prepare
 from rollouts.commits import Heart
 from rollouts.config import load_config
+from rollouts.doom.engine_home import is_engine, unlink_shared_memory
 from rollouts.errors import RolloutsError
 from rollouts.evidence.table import print_results
 from rollouts.progress import Reporter, make_reporter
@@ -102,7 +104,7 @@ def _tidied(prepared: Prepared, manifest: dict[str, Any] | None) -> dict[str, An
 
 
 def _play(prepared: Prepared, reporter: Reporter) -> Ending:
-    with Signals(before_exit=lambda _: say(f"interrupted; to go on, {prepared.again}")) as signals:
+    with Signals(lambda _: _last_moment(prepared), spares=is_engine) as signals:
         pool = make_pool(prepared, signals)
         try:
             lease = prepared.folder.acquire()
@@ -113,6 +115,14 @@ def _play(prepared: Prepared, reporter: Reporter) -> Ending:
                 return conclude(ready, play(ready, pool, reporter, signals))
         finally:
             pool.close()
+
+
+def _last_moment(prepared: Prepared) -> None:
+    """Before everything of ours is killed: how to go on; and engines that are starting must not leave their memory."""
+    say(f"interrupted; to go on, {prepared.again}")
+    me = psutil.Process()
+    for process in (me, *me.children(recursive=True)):
+        unlink_shared_memory(process.pid)
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
+import signal
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -70,7 +71,7 @@ class Engine:
         self.game.set_vizdoom_path(str(self._home.launcher))
         self.game.set_doom_config_path(str(self._home.config))
         try:
-            with self.watched():
+            with self.watched(), _quiet_birth():
                 self.game.init()
             if (pid := self.pid()) is not None:
                 unlink_shared_memory(pid)
@@ -124,6 +125,17 @@ class Engine:
         with contextlib.suppress(*ENGINE_ERRORS):
             self.game.close()
         self._home.remove()
+
+
+@contextlib.contextmanager
+def _quiet_birth() -> Iterator[None]:
+    """What is started inside never hears a Ctrl-C that is meant for all: the library crashes where a program that it
+    starts ends before it answers. Other threads take the signal meanwhile."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def variable(name: str) -> vzd.GameVariable:

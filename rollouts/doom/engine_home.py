@@ -16,8 +16,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import psutil
+
 from rollouts.errors import EngineLost
-from rollouts.scratch import MIN_AGE_S, ScratchFolder, is_old
+from rollouts.scratch import MIN_AGE_S, PREFIX, ScratchFolder, is_old
 
 KIND = "engine"
 SHARED_MEMORY = Path("/dev/shm")
@@ -32,6 +34,7 @@ if sys.platform == "linux":
 if os.getppid() != int(parent):
     os._exit(1)
 signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the whole group; the parent decides
+signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
 os.chdir(home)
 with open("pid", "w") as file:
     file.write(str(os.getpid()))
@@ -133,6 +136,11 @@ def sweep_shared_memory(min_age_s: float = MIN_AGE_S, folder: Path = SHARED_MEMO
                 path.unlink()
                 removed.append(path)
     return removed
+
+
+def is_engine(process: psutil.Process) -> bool:
+    """An engine, or its launcher: it ends with its parent, whose library crashes where it ends first."""
+    return any(f"{PREFIX}{KIND}-" in word for word in process.cmdline())
 
 
 def unlink_shared_memory(pid: int) -> None:

@@ -116,7 +116,7 @@ def test_the_second_ctrl_c_stops_at_once(tmp_path: Path, pool: str) -> None:
     run.ctrl_c()
     code, _, err, took_s = run.end()
     assert code == 128 + signal.SIGINT
-    assert took_s < 1.0
+    assert took_s < 2.0
     assert "interrupted" in err
     assert "Traceback" not in err
 
