@@ -82,8 +82,10 @@ def test_an_episode_that_always_kills_its_actor_is_failed_alone(tmp_path: Path) 
 
 @pytest.mark.parametrize("pool", POOLS)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_stops_a_run_that_the_same_command_then_finishes(tmp_path: Path, pool: str, number: int) -> None:
-    run = Started(tmp_path, ("run", *DEFEND, "--seeds", "0:12", "--pool", pool, "--run-id", "r"))
+def test_a_signal_stops_a_run_that_the_same_command_then_finishes(
+    tmp_path: Path, calm_twelve: Path, pool: str, number: int
+) -> None:
+    run = Started(tmp_path, (*TWELVE, "--pool", pool, "--run-id", "r"))
     run.wait_for("progress")
     if number == signal.SIGINT:
         run.ctrl_c()
@@ -91,7 +93,7 @@ def test_a_signal_stops_a_run_that_the_same_command_then_finishes(tmp_path: Path
         run.process.send_signal(number)
     code, events, err, took_s = run.end()
     assert code == 128 + number
-    assert took_s < 2.5
+    assert took_s < 5  # 2 s where nothing else runs; two Rays side by side take their time
     assert "give the same command again" in err.splitlines()[-1]
     done = events[-1]
     assert (done["event"], done["state"], done["exit_code"]) == ("done", "interrupted", 128 + number)
@@ -100,8 +102,7 @@ def test_a_signal_stops_a_run_that_the_same_command_then_finishes(tmp_path: Path
     assert len(episodes(tmp_path)) == 12 - done["owed"]
     again = rollouts(tmp_path, *run.words, "--json")
     assert json.loads(again.stdout.splitlines()[0])["episodes_owed"] == done["owed"]
-    rollouts(tmp_path, "run", *DEFEND, "--seeds", "0:12", "--pool", pool, "--run-id", "calm")
-    assert_same_data(tmp_path / "runs/r", tmp_path / "runs/calm")
+    assert_same_data(tmp_path / "runs/r", calm_twelve)
     rollouts(tmp_path, "verify", "runs/r")
 
 
@@ -199,7 +200,15 @@ def test_a_driver_killed_at_a_named_step_is_made_good_by_the_same_command(
     rollouts(tmp_path, "verify", "runs/r")
 
 
+TWELVE = ("run", *DEFEND, "--seeds", "0:12")
 SMALL = ("run", *DEFEND, "--seeds", "0:3", "--step-cap", "4", "--pool", "local", "--run-id", "r")
+
+
+@pytest.fixture(scope="module")
+def calm_twelve(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("twelve")
+    rollouts(folder, *TWELVE, "--pool", "local", "--run-id", "calm")
+    return folder / "runs/calm"
 
 
 @pytest.fixture(scope="module")
