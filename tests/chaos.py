@@ -45,7 +45,7 @@ class Setting:
     episodes_per_unit: int = 3
     kills: int = 25
     seed: int = 0
-    limit_s: float = 540.0
+    limit_s: float = 900.0
 
     @property
     def units(self) -> int:
@@ -55,7 +55,7 @@ class Setting:
         return [
             *(*CONSOLE, "run", "--scenario", "all", "--policy", "random"),
             *("--seeds", f"0:{self.seeds}", "--step-cap", str(self.step_cap), "--frames", "png"),
-            *("--episodes-per-unit", str(self.episodes_per_unit), "--unit-timeout-s", "8"),
+            *("--episodes-per-unit", str(self.episodes_per_unit), "--unit-timeout-s", "15"),
             *("--out", str(out), "--run-id", RUN_ID, *more),
         ]
 
