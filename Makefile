@@ -5,7 +5,7 @@ PIP_INSTALL := $(VENV)/bin/python -m pip install --quiet --disable-pip-version-c
 RUNTIME := $(VENV)/.runtime-installed
 DEV := $(VENV)/.dev-installed
 
-.PHONY: help setup demo test test-quick check bench clean
+.PHONY: help setup demo test test-quick check bench chaos clean
 .DEFAULT_GOAL := help
 
 help: ## list what can be made
@@ -29,6 +29,9 @@ check: $(DEV) ## ruff and mypy strict
 
 bench: $(RUNTIME) ## decisions a second, side by side with the bare engine and the method this replaces
 	$(VENV)/bin/rollouts bench
+
+chaos: $(DEV) ## kill actors, engines, a node and the driver 25 times, then compare with a calm run (KILLS, SEED)
+	$(VENV)/bin/python -m tests.chaos --kills $(or $(KILLS),25) --seed $(or $(SEED),0)
 
 clean: ## remove .venv and caches; runs stay
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build *.egg-info

@@ -21,12 +21,14 @@ from actors.capacity import Node
 from actors.reaper import Reaper
 from rollouts.doom.engine_home import sweep_shared_memory
 from rollouts.errors import UsageError
+from rollouts.scratch import sweep_scratch
 from rollouts.scrub import describe_error
 
 STORE_BYTES = 100 * 2**20
 JOIN_S = 30.0
 GRACE_S = 0.4
 _NODE_GROUP = "ray.io/node-group"
+_LOG_MONITOR, _DASHBOARD, _AUTOSCALER = "/log_monitor.py", "/dashboard/dashboard.py", "/autoscaler/_private/monitor.py"
 
 
 @dataclass(frozen=True)
@@ -88,7 +90,9 @@ class Cluster:
         if self.is_own:
             _kill(started)
             psutil.wait_procs(started, timeout=1.0)
-            sweep_shared_memory(min_age_s=1.0)
+        with suppress(OSError):
+            sweep_shared_memory(min_age_s=0.2)
+            sweep_scratch(min_age_s=1.0)
 
     def _alive(self) -> list[dict[str, Any]]:
         return [node for node in self._ray.nodes() if node["Alive"]]
@@ -108,7 +112,16 @@ class Cluster:
             )
         except Exception as error:
             raise UsageError(f"Ray cannot be started here: {describe_error(error)}") from error
+        self._end_idlers()
         self._reaper = Reaper(process for process in self._processes() if not _is_worker(process))
+
+    def _end_idlers(self) -> None:
+        """Ray starts them whatever we say: one carries logs to a driver that wants none, one reports usage, one scales
+        a cluster that does not grow. On two cores they take 0.7 % of both, and a second of the start."""
+        idlers = (_LOG_MONITOR, _AUTOSCALER) if self._settings.dashboard else (_LOG_MONITOR, _AUTOSCALER, _DASHBOARD)
+        found = [process for process in self._processes() if any(name in _command(process) for name in idlers)]
+        _kill(found)
+        psutil.wait_procs(found, timeout=1.0)
 
     def _join(self) -> None:
         """In a thread, since with a wrong token `ray.init` never comes back."""
@@ -150,6 +163,8 @@ def _import_ray(own: bool) -> ModuleType:
     os.environ.setdefault("RAY_ENABLE_UV_RUN_RUNTIME_ENV", "0")
     if own:
         os.environ.setdefault("RAY_worker_niceness", "0")
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        os.environ.setdefault("RAY_enable_metrics_collection", "false")
     if own and "RAY_AUTH_MODE" not in os.environ:
         os.environ["RAY_AUTH_MODE"] = "token"
         os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
@@ -180,9 +195,17 @@ def _check_listens(address: str) -> None:
 def _is_worker(process: psutil.Process) -> bool:
     """Workers come and go, and go with their raylet anyway; servers and agents stay."""
     try:
-        return "default_worker.py" in " ".join(process.cmdline()) or process.name().startswith("ray::IDLE")
+        return "default_worker.py" in _command(process) or process.name().startswith("ray::IDLE")
     except psutil.Error:
         return True
+
+
+def _command(process: psutil.Process) -> str:
+    """Its command line; empty where it is gone."""
+    try:
+        return " ".join(process.cmdline())
+    except psutil.Error:
+        return ""
 
 
 def _kill(processes: list[psutil.Process]) -> None:

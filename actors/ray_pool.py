@@ -24,6 +24,7 @@ from rollouts.pools.pool import Event, Failure, Finished, Lost, Progressed, Star
 from rollouts.scrub import describe_error, scrub
 
 CLOSE_S = 1.0
+_CREATION = "error raised in its creation task"
 Question = Literal["prepare", "play", "progress"]
 
 
@@ -162,6 +163,8 @@ def why(error: BaseException) -> str:
     if isinstance(error, exceptions.RayTaskError) and error.cause is not None:
         return describe_error(error.cause)
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    if lines and _CREATION in lines[0]:
+        return scrub(f"the actor could not be made: {lines[-1]}")
     reason = next((line for line in lines if line.startswith("The actor is dead because")), lines[0] if lines else "")
     return scrub(reason or type(error).__name__)
 

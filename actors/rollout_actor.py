@@ -13,11 +13,12 @@ from typing import Any
 
 import ray
 
-from rollouts.doom.engine_home import sweep_homes, sweep_shared_memory
+from rollouts.doom.engine_home import sweep_shared_memory
 from rollouts.pools.players import MakePlayer
 from rollouts.pools.pool import CountsDecisions, Failure, Player, Task
 from rollouts.pools.wear import Wear
 from rollouts.records import UnitReport
+from rollouts.scratch import sweep_scratch
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,7 @@ class RolloutActor:
         """Make the player. Apart from `__init__`, so that the order is unpickled (and torch imported) after it."""
         with suppress(OSError):
             sweep_shared_memory()
-            sweep_homes()
+            sweep_scratch()
         node = socket.gethostname()
         try:
             self._player = make(name, node)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from importlib import metadata
@@ -16,8 +17,9 @@ from rollouts.errors import RolloutsError, UsageError
 from rollouts.settings import one_line
 
 WRONG_USE = 2
-INTERRUPTED = 128 + 2
-BROKEN_PIPE = 128 + 13
+BY_SIGNAL = 128
+INTERRUPTED = BY_SIGNAL + 2
+BROKEN_PIPE = BY_SIGNAL + 13
 
 
 def _version() -> str:
@@ -50,7 +52,18 @@ for _name, _help in {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; returns the exit code. What a user can do wrong ends in one line on stderr."""
+    """Run one command; returns the exit code. What a user can do wrong ends in one line on stderr.
+
+    Without `arguments` it is all that this process does: a further Ctrl-C then does not disturb its last moments.
+    """
+    code = _run(arguments)
+    if arguments is None and code > BY_SIGNAL:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_IGN)
+    return code
+
+
+def _run(arguments: Sequence[str] | None) -> int:
     tokens = list(sys.argv[1:] if arguments is None else arguments)
     if (here := os.getcwd()) not in sys.path:
         sys.path.append(here)  # a user's own module:Class lies in the current folder

@@ -23,6 +23,7 @@ from rollouts.scrub import describe_error
 from rollouts.streams import stream
 
 MAX_POLICY_ERRORS_IN_A_ROW = 10
+BATCH = 32
 NOT_AN_OPTION = "not_an_option"
 POLICY_ERROR = "policy_error"
 NO_ANSWER = Answer(None)
@@ -92,7 +93,7 @@ def _blame(stage: str) -> Iterator[None]:
         raise EpisodeFailed(stage, describe_error(error)) from error
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Asked:
     """A decision before its action was sent."""
 
@@ -187,7 +188,8 @@ def _complete(asked: _Asked, transition: Transition, capped: bool) -> Decision:
 
 
 class _Tally:
-    """What is counted while an episode runs; its size does not depend on the frames."""
+    """What is counted while an episode runs. Decisions are taken in some at a time: between any two of them the engine
+    empties the processor's caches."""
 
     def __init__(self) -> None:
         self.started_at = datetime.now(UTC)
@@ -197,9 +199,21 @@ class _Tally:
         self.out_of_schema: Counter[str] = Counter()
         self.trajectory = TrajectoryHash()
         self.frames = FramesHash()
+        self._pending: list[Decision] = []
 
     def add(self, decision: Decision) -> None:
         self.steps += 1
+        self._pending.append(decision)
+        if len(self._pending) >= BATCH:
+            self.settle()
+
+    def settle(self) -> None:
+        """Take in what waits."""
+        pending, self._pending = self._pending, []
+        for decision in pending:
+            self._take_in(decision)
+
+    def _take_in(self, decision: Decision) -> None:
         self.reward += decision.transition.reward
         if decision.answer.latency_ms is not None:
             self.latencies_ms.append(decision.answer.latency_ms)
@@ -212,6 +226,7 @@ class _Tally:
 def _finish(key: EpisodeKey, rules: EpisodeRules, tally: _Tally, snapshot: Snapshot, last: Decision | None) -> Episode:
     """Close the episode. `final_*` exist only where it was truncated and there was still something to see."""
     scenario = rules.scenario
+    tally.settle()
     after = last.transition.snapshot if last is not None and last.truncated else None
     with _blame("scenario"):
         metric = _finite(float(scenario.metric.measure(snapshot, tally.steps, rules.tics)), scenario.metric.name)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import struct
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Literal
 
 import numpy as np
@@ -64,21 +65,24 @@ def _write_png(pixels: NDArray[np.uint8], palette: NDArray[np.uint8] | None) -> 
     rows = np.empty((height, 1 + pixels.size // height), np.uint8)
     rows[:, 0] = 0  # row filter: none
     rows[:, 1:] = pixels.reshape(height, -1)
+    head = _head(width, height, None if palette is None else palette.tobytes())
+    return b"".join((head, _chunk(b"IDAT", isal_zlib.compress(rows, _LEVEL)), _END))
+
+
+@lru_cache(maxsize=16)
+def _head(width: int, height: int, palette: bytes | None) -> bytes:
+    """All that comes before the pixels; it is the same in every picture of a scenario."""
     colour_type = _RGB if palette is None else _PALETTE
-    return b"".join(
-        (
-            _SIGNATURE,
-            _chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, colour_type, 0, 0, 0)),
-            b"" if palette is None else _chunk(b"PLTE", palette.tobytes()),
-            _chunk(b"IDAT", isal_zlib.compress(rows, _LEVEL)),
-            _chunk(b"IEND", b""),
-        )
-    )
+    header = _chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, colour_type, 0, 0, 0))
+    return b"".join((_SIGNATURE, header, b"" if palette is None else _chunk(b"PLTE", palette)))
 
 
 def _chunk(name: bytes, body: bytes) -> bytes:
     crc = isal_zlib.crc32(body, isal_zlib.crc32(name))
     return b"".join((struct.pack(">I", len(body)), name, body, struct.pack(">I", crc)))
+
+
+_END = _chunk(b"IEND", b"")
 
 
 def _read_own_png(data: bytes) -> NDArray[np.uint8] | None:

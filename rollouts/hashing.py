@@ -1,7 +1,8 @@
 """Hashes by which two plays of an episode are compared (xxh3, 128 bits, hex).
 
-trajectory: for each decision the fields state, effective action, and health, ammo and kills before and after the
-action, each as `<bytes of its UTF-8 text>:<text>`; a variable that does not exist is the empty text.
+trajectory: for each decision the UTF-8 of one line, `<characters of the state>:<state>,<characters of the action>:
+<action>,<health>,<ammo>,<kills>,<health after>,<ammo after>,<kills after>` (without the break) and a newline; the
+action is the effective one, and a variable that does not exist is `None`.
 frames: for each frame its shape, its palette where it has one, and its pixels, row by row.
 """
 
@@ -19,30 +20,16 @@ class TrajectoryHash:
         self._hash = xxhash.xxh3_128()
 
     def add(self, decision: Decision) -> None:
+        state, action = decision.state, decision.effective_action
         before, after = decision.snapshot, decision.transition
-        self._hash.update(
-            b"".join(
-                _field(value)
-                for value in (
-                    decision.state,
-                    decision.effective_action,
-                    before.health,
-                    before.ammo,
-                    before.kills,
-                    after.health_after,
-                    after.ammo_after,
-                    after.kills_after,
-                )
-            )
+        line = (
+            f"{len(state)}:{state},{len(action)}:{action},{before.health},{before.ammo},{before.kills},"
+            f"{after.health_after},{after.ammo_after},{after.kills_after}\n"
         )
+        self._hash.update(line.encode("utf-8", "surrogatepass"))
 
     def hexdigest(self) -> str:
         return self._hash.hexdigest()
-
-
-def _field(value: str | int | None) -> bytes:
-    text = b"" if value is None else str(value).encode("utf-8", "surrogatepass")
-    return b"%d:%b" % (len(text), text)
 
 
 class FramesHash:

@@ -22,11 +22,17 @@ def import_object(spec: str, what: str, choices: str) -> object:
         sys.path.append(here)
     try:
         module = importlib.import_module(module_name)
-    except Exception as error:
-        raise UsageError(
-            f"{what} {spec!r}: cannot import {module_name!r} ({describe_error(error)}); {choices}"
-        ) from error
-    if not hasattr(module, attribute):
-        raise UsageError(f"{what} {spec!r}: module {module_name!r} has no {attribute!r}; {choices}")
-    found: object = getattr(module, attribute)
+        found: object = getattr(module, attribute)
+    except KeyboardInterrupt:
+        raise
+    except AttributeError as error:
+        if error.name != attribute:
+            raise UsageError(_cannot(spec, what, module_name, error, choices)) from error
+        raise UsageError(f"{what} {spec!r}: module {module_name!r} has no {attribute!r}; {choices}") from error
+    except BaseException as error:  # a module may even call sys.exit
+        raise UsageError(_cannot(spec, what, module_name, error, choices)) from error
     return found
+
+
+def _cannot(spec: str, what: str, module: str, error: BaseException, choices: str) -> str:
+    return f"{what} {spec!r}: cannot import {module!r} ({describe_error(error)}); {choices}"

@@ -145,6 +145,11 @@ class Scenario:
         """The action names, in order."""
         return tuple(action.name for action in self.actions)
 
+    @property
+    def buttons(self) -> tuple[str, ...]:
+        """The engine buttons that the actions press, each once."""
+        return tuple(dict.fromkeys(name for action in self.actions for name in action.buttons))
+
 
 def _kills(last: Snapshot, decisions: int, tics: int) -> float:  # noqa: ARG001
     return float(last.kills or 0)

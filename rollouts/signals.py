@@ -29,15 +29,22 @@ class Interrupted(BaseException):
 
 
 class Signals:
-    """Handles both signals while it is entered; for the main thread. `before_exit(signal)` runs before a hard exit.
+    """Handles both signals while it is entered; for the main thread. `before_exit(signal)` runs before a hard exit,
+    which kills the children but those that `spares` names (they end with this process by themselves).
 
     Unless it is left within `grace_s` of the first signal, the process ends with 128 + signal.
     """
 
-    def __init__(self, before_exit: Callable[[int], None] | None = None, grace_s: float = GRACE_S) -> None:
+    def __init__(
+        self,
+        before_exit: Callable[[int], None] | None = None,
+        grace_s: float = GRACE_S,
+        spares: Callable[[psutil.Process], bool] = lambda _process: False,
+    ) -> None:
         self.received: int | None = None
         self._before_exit = before_exit
         self._grace_s = grace_s
+        self._spares = spares
         self._raises = False
         self._left = threading.Event()
         self._undo: Callable[[], None] = lambda: None
@@ -102,11 +109,13 @@ class Signals:
             self._exit(number)
 
     def _exit(self, number: int) -> None:
-        """Engines and a Ray of our own go too: some of them would take their time to notice."""
+        """A Ray of our own goes too: some of it would take its time to notice."""
         with suppress(Exception):
             if self._before_exit is not None:
                 self._before_exit(number)
-        for child in psutil.Process().children(recursive=True):
+        for child in psutil.Process().children():
             with suppress(psutil.Error):
-                child.kill()
+                if not self._spares(child):
+                    for process in (child, *child.children(recursive=True)):
+                        process.kill()
         os._exit(128 + number)

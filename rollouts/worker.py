@@ -6,8 +6,6 @@ group changes. It writes only private files; what it stages counts once the driv
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -25,11 +23,13 @@ from rollouts.policies.registry import make_policy
 from rollouts.records import Decision, Episode, EpisodeFailure, EpisodeKey, SideReport, Unit, UnitReport
 from rollouts.run.run_folder import RunFolder
 from rollouts.scenarios import Capture, Environment
+from rollouts.scratch import ScratchFolder
 from rollouts.scrub import describe_error
 from rollouts.shards.rows import Provenance
 from rollouts.shards.writing import StepWriter, write_episodes
 
 TRIES_PER_EPISODE = 3
+BATCH = 32
 _CAPTURES: Mapping[FrameFormat, Capture] = {"png": "indexed", "png-rgb": "rgb", "jpeg": "rgb", "none": None}
 Outcome = Episode | EpisodeFailure
 
@@ -94,11 +94,8 @@ class Worker:
         disk or the run folder fails, a budget is spent. Nothing of the attempt is then left on the scratch disk.
         """
         cast = self._cast_for(unit)
-        scratch = Path(tempfile.mkdtemp(prefix="doom-rollouts-"))
-        try:
+        with ScratchFolder("unit") as scratch:
             return self._play_into(scratch, cast, unit, attempt, skip)
-        finally:
-            shutil.rmtree(scratch, ignore_errors=True)
 
     def close(self) -> None:
         """Give the environment and the policy back."""
@@ -183,34 +180,56 @@ class _Cast:
 
 
 class _Recorder:
-    """Encodes frames on their way into the shard."""
+    """Makes rows of decisions and files of frames, `BATCH` at a time: the engine, which runs between any two
+    decisions, empties the processor's caches."""
 
     def __init__(self, writer: StepWriter, frames: FrameFormat, count: Callable[[], None]) -> None:
-        self.writer = writer
+        self._writer = writer
         self._frames = frames
         self._count = count
+        self._pending: list[Decision] = []
+
+    def begin(self, key: EpisodeKey) -> None:
+        self._pending = []
+        self._writer.begin(key)
 
     def record(self, decision: Decision) -> None:
-        frame = decision.snapshot.frame
-        self.writer.append(decision, None if frame is None else encode(frame, self._frames))
+        self._pending.append(decision)
         self._count()
+        if len(self._pending) >= BATCH:
+            self._write()
+
+    def commit(self) -> None:
+        self._write()
+        self._writer.commit_episode()
+
+    def discard(self) -> None:
+        """Of a failed episode no row stays."""
+        self._pending = []
+        self._writer.discard_episode()
+
+    def _write(self) -> None:
+        pending, self._pending = self._pending, []
+        for decision in pending:
+            frame = decision.snapshot.frame
+            self._writer.append(decision, None if frame is None else encode(frame, self._frames))
 
 
 def _tried(cast: _Cast, key: EpisodeKey, recorder: _Recorder) -> Outcome:
     """Play; where the engine is lost, the same episode again in a fresh one, a few times."""
     started_at = datetime.now(UTC)
     for _ in range(TRIES_PER_EPISODE):
-        recorder.writer.begin(key)
+        recorder.begin(key)
         try:
             episode = run_episode(key, cast.rules, cast.environment, cast.policy, recorder)
         except EpisodeFailed as failed:
-            recorder.writer.discard_episode()
+            recorder.discard()
             return EpisodeFailure(key, failed.stage, failed.cause, started_at, datetime.now(UTC))
         except EngineLost as error:
-            recorder.writer.discard_episode()
+            recorder.discard()
             lost = describe_error(error)
             continue
-        recorder.writer.commit_episode()
+        recorder.commit()
         return episode
     cause = f"engine lost {TRIES_PER_EPISODE} times, the last: {lost}"
     return EpisodeFailure(key, "engine", cause, started_at, datetime.now(UTC))

@@ -17,18 +17,22 @@ import subprocess
 import sys
 import tempfile
 import time
+import uuid
 from collections import Counter
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
 
+from tests.console import lost_memory
 from tests.same_rows import assert_same_data
 
 KINDS = ("actor", "engine", "stopped engine", "node", "driver")
 RUN_ID = "chaos"
+MARK = "ROLLOUTS_CHAOS"
+CONSOLE = (sys.executable, "-m", "rollouts.cli")
 NODE_CPUS = 2
 
 
@@ -41,7 +45,7 @@ class Setting:
     episodes_per_unit: int = 3
     kills: int = 25
     seed: int = 0
-    limit_s: float = 540.0
+    limit_s: float = 900.0
 
     @property
     def units(self) -> int:
@@ -49,9 +53,9 @@ class Setting:
 
     def command(self, out: Path, *more: str) -> list[str]:
         return [
-            *(sys.executable, "-m", "rollouts.cli", "run", "--scenario", "all", "--policy", "random"),
+            *(*CONSOLE, "run", "--scenario", "all", "--policy", "random"),
             *("--seeds", f"0:{self.seeds}", "--step-cap", str(self.step_cap), "--frames", "png"),
-            *("--episodes-per-unit", str(self.episodes_per_unit), "--unit-timeout-s", "8"),
+            *("--episodes-per-unit", str(self.episodes_per_unit), "--unit-timeout-s", "15"),
             *("--out", str(out), "--run-id", RUN_ID, *more),
         ]
 
@@ -83,9 +87,9 @@ class Stage:
 
     def start_driver(self) -> None:
         self.starts += 1
-        log = (self.out / f"driver-{self.starts}.log").open("w")
         command = self.setting.command(self.out, "--address", self._cluster.address, "--actors", "2")
-        self._driver = subprocess.Popen(command, stdout=log, stderr=log)
+        with (self.out / f"driver-{self.starts}.log").open("w") as log:
+            self._driver = subprocess.Popen(command, stdout=log, stderr=log)
 
     @property
     def ended(self) -> int | None:
@@ -155,7 +159,7 @@ def disturbed_run(setting: Setting, out: Path, tell: Callable[[str], None] = pri
         while (code := stage.ended) is None:
             assert time.monotonic() < over, f"not done within {setting.limit_s:g} s: {stage.log_tail()}"
             if due and stage.committed() >= due[0][0] and stage.kill(due[0][1]):
-                tell(f"{stage.committed()} units committed: killed a {due.pop(0)[1]}")
+                tell(f"{stage.committed()} of {setting.units} units committed: killed a {due.pop(0)[1]}")
             time.sleep(0.02)
         assert code == 0, f"the driver ended with {code}: {stage.log_tail()}"
         assert not due, f"the run was over before the last {len(due)} kills"
@@ -164,25 +168,47 @@ def disturbed_run(setting: Setting, out: Path, tell: Callable[[str], None] = pri
     return stage.killed
 
 
-def leftovers(before: Iterable[Path]) -> list[str]:
-    """Engine and Ray processes below us, and shared memory that was not there before."""
-    left = [f"process {p.pid} {p.name()}" for p in psutil.Process().children(recursive=True) if p.is_running()]
-    return left + [str(path) for path in sorted(set(engine_memory()) - set(before))]
+@contextmanager
+def marked(folder: Path) -> Iterator[str]:
+    """Whatever is started inside carries a mark, wherever its parents go, and has `folder` for its temporary files."""
+    mark = uuid.uuid4().hex
+    before = {name: os.environ.get(name) for name in (MARK, "TMPDIR")}
+    os.environ |= {MARK: mark, "TMPDIR": str(folder)}
+    try:
+        yield mark
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name)
+            os.environ |= {} if value is None else {name: value}
 
 
-def engine_memory() -> list[Path]:
-    return list(Path("/dev/shm").glob("ViZDoom*"))
+def leftovers(mark: str, scratch: Path, memory_before: set[str]) -> list[str]:
+    """Processes with the mark, scratch folders of ours, and engines' shared memory that was not there before."""
+    left = [str(path) for path in sorted(scratch.glob("doom-rollouts-*"))]
+    left += sorted(lost_memory() - memory_before)
+    for process in psutil.process_iter(["name"]):
+        with suppress(psutil.Error):
+            if process.environ().get(MARK) == mark:
+                left.append(f"process {process.pid} {process.info['name']}")
+    return left
 
 
 def chaos(setting: Setting, folder: Path, tell: Callable[[str], None] = print) -> Counter[str]:
     """The disturbed and the undisturbed run, compared; raises AssertionError with what differs or is left."""
-    before = engine_memory()
-    disturbed, calm = folder / "disturbed", folder / "calm"
-    disturbed.mkdir()
-    killed = disturbed_run(setting, disturbed, tell)
+    memory = lost_memory()
+    disturbed, calm, scratch = folder / "disturbed", folder / "calm", folder / "t"
+    for place in (disturbed, scratch):
+        place.mkdir()
+    with marked(scratch) as mark:
+        killed = disturbed_run(setting, disturbed, tell)
+    assert (left := leftovers(mark, scratch, memory)) == [], f"left behind: {left}"
+    private = [
+        str(path) for path in (disturbed / RUN_ID).rglob("*") if ".staging" in path.parts or ".tmp-" in path.name
+    ]
+    assert private == [], f"left behind: {private}"
     subprocess.run(setting.command(calm, "--actors", "2"), check=True, stdout=subprocess.DEVNULL)
     assert_same_data(disturbed / RUN_ID, calm / RUN_ID)
-    assert (left := leftovers(before)) == [], f"left behind: {left}"
+    subprocess.run([*CONSOLE, "verify", str(disturbed / RUN_ID)], check=True, stdout=subprocess.DEVNULL)
     return killed
 
 
@@ -195,7 +221,7 @@ def main() -> None:
     setting = Setting(seeds=asked.seeds, kills=asked.kills, seed=asked.seed)
     os.environ.setdefault("RAY_AUTH_MODE", "disabled")
     with tempfile.TemporaryDirectory(prefix="chaos-") as folder:
-        killed = chaos(setting, Path(folder))
+        killed = chaos(setting, Path(folder), lambda text: print(text, flush=True))
     print(f"{setting.units} units, {sum(killed.values())} kills {dict(killed)}: the tables are those of a calm run")
 
 

@@ -80,7 +80,8 @@ def played_run(
     plan = make_plan([PlanGroup("judged", "rule", "oracle", seeds)], episodes_per_unit=2)
     folder = RunFolder(storage, RUN_ID)
     lease = folder.acquire()
-    folder.create(lease, make_run_record(settings, facts, RUN_ID, NOON), plan)
+    record = make_run_record(settings, facts, RUN_ID) | {"started_at": NOON.isoformat()}
+    folder.create(lease, record, plan)
     if judge is not None:
         declare(SideFolder(folder), lease, judge.order)
     worker = Worker(WorkOrder(settings, RUN_ID, {"oracle": "oracle"}, {}, judge), folder, "a", "n")

@@ -80,7 +80,7 @@ def made_run(root: Path, policies: tuple[str, ...] = ("half", "absent")) -> Comm
     described = {name: PolicyDescription(name, "model", model=f"{name}|model") for name in policies}
     facts = RunFacts("0.0", {"counting": {"cfg_sha256": "none"}}, described)
     config = RunConfig(scenarios=("tests.doubles:COUNTING",), policies=policies, step_cap=9, run_id=RUN_ID)
-    record = make_run_record(config, facts, RUN_ID, NOON)
+    record = make_run_record(config, facts, RUN_ID) | {"started_at": NOON.isoformat()}
     folder = RunFolder(open_storage(root), RUN_ID)
     lease = folder.acquire()
     folder.create(lease, record, plan)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Any
 
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
@@ -156,9 +157,13 @@ def _group(prepared: Prepared, standing: Standing, index: int) -> dict[str, Any]
 
 
 def _print(told: dict[str, Any], console: Console) -> None:
-    table = Table("scenario", "rubric", "policy", title=f"{told['run_id']}: what is owed", title_justify="left")
-    for heading in ("units", "episodes", "decisions", "MB", "policy calls"):
-        table.add_column(heading, justify="right")
+    table = Table(
+        title=f"{told['run_id']}: what is owed", title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0)
+    )
+    for heading in ("scenario", "rubric", "policy"):
+        table.add_column(heading, overflow="fold")
+    for heading in ("units", "episodes", "decisions", "MB", "policy\ncalls"):
+        table.add_column(heading, justify="right", no_wrap=True)
     for row in (
         *told["groups"],
         {**told, "scenario": "all", "rubric": "", "policy": "", "calls_at_most": told["policy_calls_at_most"]},

@@ -117,7 +117,7 @@ def close(folder: RunFolder, lease: Lease, owed: int, asked: Asked, end: End) ->
     try:
         if signal is None and not end.lost:
             SideFolder(folder).gather(lease)
-            manifest = write_manifest(folder, state, cause, asked.weights)
+            manifest = write_manifest(folder, lease, state, cause, asked.weights)
         folder.finish(lease)
     except (StorageError, LeaseError) as error:
         cause = cause or str(error)
@@ -146,18 +146,23 @@ def _state(text: str | None) -> State:
     return next((state for state in STATES if state == text), "stopped")
 
 
-def write_manifest(folder: RunFolder, state: State, cause: str | None, weights: Weights | None) -> dict[str, Any]:
-    """The evidence of what is committed, with how the run ended. Without `weights`, R's are those of the last time."""
+def write_manifest(
+    folder: RunFolder, lease: Lease, state: State, cause: str | None, weights: Weights | None
+) -> dict[str, Any]:
+    """The evidence of what is committed, with how the run ended. Without `weights`, R's are those of the last time.
+
+    Errors: `LeaseError` where the lease is lost.
+    """
     ended, run = {"state": state, "cause": cause}, CommittedRun.open(folder)
     weights = weights or weights_of(_there(run) or {})
-    return write_evidence(run, {"outcome": lambda _: ended, SECTION: grading_section(weights)})
+    return write_evidence(run, {"outcome": lambda _: ended, SECTION: grading_section(weights)}, lease.held)
 
 
 def current_manifest(folder: RunFolder, weights: Weights | None) -> dict[str, Any] | None:
     """The manifest of a finished run; None where it has to be written (again)."""
     run = CommittedRun.open(folder)
     manifest = _there(run)
-    if manifest is None:
+    if manifest is None or manifest.get("outcome", {}).get("state") != "complete":
         return None
     tables = manifest.get("tables", {})
     listed = {name: len(table["shards"]) for name, table in tables.items() if name != STEPS}

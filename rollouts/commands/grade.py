@@ -24,7 +24,8 @@ from rollouts.commands.dry_run import NO_WORK, Work, grading_plan, grading_plan_
 from rollouts.commands.ending import Asked, End, Ending, close, current_manifest, done, last_words, say, side_end
 from rollouts.commands.flags import GradingFlags
 from rollouts.commands.grading_order import make_order
-from rollouts.commands.judging import NOTHING_OWED, Judging, Watch, check_endpoint, owed_words, released_on_error
+from rollouts.commands.holding import held, last_moment
+from rollouts.commands.judging import NOTHING_OWED, Judging, Watch, check_endpoint, owed_words
 from rollouts.commands.judging import ready as side_ready
 from rollouts.commands.location import find_run
 from rollouts.commands.pools import Place
@@ -167,14 +168,14 @@ def _do(task: _Task, where: RunConfig, reporter: Reporter) -> Ending:
             reporter.launch(_launch(task, plan, survey, NOTHING_OWED, where.pool), _counts(survey))
             return Ending("complete", _unplayed(plan, survey), manifest, asked=task.asked)
     with (
-        Signals(before_exit=lambda _: say(f"interrupted; to go on, {AGAIN}")) as signals,
+        Signals(lambda _: last_moment(AGAIN)) as signals,
         Place(where.pool, where.address) as place,
     ):
         lease = task.folder.acquire()
-        with released_on_error(task.folder, lease):
+        with held(task.folder, lease):
             end = _judge(task, lease, place, signals, reporter)
-        place.close()
-        return close(task.folder, lease, _unplayed(plan, survey), task.asked, end)
+            place.close()
+            return close(task.folder, lease, _unplayed(plan, survey), task.asked, end)
 
 
 def _judge(task: _Task, lease: Lease, place: Place, signals: Signals, reporter: Reporter) -> End:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from grading.grader import GraderSettings
@@ -13,7 +12,6 @@ from grading.owed import Owed, find_owed
 from grading.pipeline import SideEvent, SidePipeline
 from rollouts.commands.grading_order import limits_of
 from rollouts.driver import Committed, Remark
-from rollouts.errors import RolloutsError
 from rollouts.grading_config import GradingConfig
 from rollouts.progress import Counts, Reporter
 from rollouts.records import SideReport, Unit
@@ -103,14 +101,3 @@ class Watch:
     def add(self, counts: Counts) -> None:
         self.counts = counts
         self._reporter.counts(counts)
-
-
-@contextmanager
-def released_on_error(folder: RunFolder, lease: Lease) -> Iterator[None]:
-    """Whatever is raised inside, the next driver need not wait for this one's lease to run out."""
-    try:
-        yield
-    except BaseException:
-        with suppress(RolloutsError):
-            folder.finish(lease)
-        raise

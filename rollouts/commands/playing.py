@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
 
 from grading.lines import add_owed
 from grading.owed import Owed
@@ -23,7 +22,6 @@ from rollouts.pools.pool import Pool
 from rollouts.progress import Counts, Launch, Reporter
 from rollouts.records import Unit, UnitReport
 from rollouts.run.lease import Lease
-from rollouts.run.run_folder import RunFolder
 from rollouts.run.run_record import make_run_record
 from rollouts.run.survey import Survey
 from rollouts.signals import Signals
@@ -113,19 +111,16 @@ def _failed(survey: Survey) -> dict[str, int]:
 def start(prepared: Prepared, lease: Lease) -> Ready:
     """Look again, now as the one driver, write what the start takes, and put the folder in order."""
     folder, standing = prepared.folder, look(prepared)
-    record = make_run_record(prepared.config, prepared.facts, prepared.run_id, _first_start(folder, standing))
+    first = folder.read_record() if standing.started else None
+    record = make_run_record(prepared.config, prepared.facts, prepared.run_id, first)
     if not standing.started:
         folder.create(lease, record, standing.added)
-    elif standing.added or folder.read_record()["identity"] != prepared.identity:
+    elif standing.added or (first and first["identity"] != prepared.identity):
         folder.grow(lease, record, standing.added)
     survey, plan, judging = folder.recover(lease), folder.read_plan(), judging_of(prepared)
     side_ready(judging, folder, lease)
     now = Standing(standing.started, plan, (), survey, _side_owed(prepared, plan, survey))
     return Ready(prepared, now, lease, judging)
-
-
-def _first_start(folder: RunFolder, standing: Standing) -> datetime | None:
-    return datetime.fromisoformat(folder.read_record()["started_at"]) if standing.started else None
 
 
 def play(ready: Ready, pool: Pool | None, reporter: Reporter, signals: Signals, place: Place | None = None) -> Played:

@@ -7,6 +7,7 @@ with Place(config.pool, config.address) as place:
 
 from __future__ import annotations
 
+from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
@@ -17,6 +18,7 @@ from grading.lines import Bench, LocalBench, SideWish, make_pipeline
 from grading.pipeline import SidePipeline
 from rollouts.commands.preparing import Prepared
 from rollouts.commits import SideCommits
+from rollouts.doom.engine_home import sweep_shared_memory
 from rollouts.pools.local_pool import LocalPool
 from rollouts.pools.patience import Limits
 from rollouts.pools.players import MakeWorker
@@ -25,6 +27,7 @@ from rollouts.pools.wear import Wear
 from rollouts.run.lease import Lease
 from rollouts.run.run_folder import RunFolder
 from rollouts.run.side_folder import SideFolder
+from rollouts.scratch import sweep_scratch
 from rollouts.signals import Signals
 
 
@@ -96,8 +99,12 @@ def _workers(prepared: Prepared) -> MakeWorker:
 
 
 def _local_pool(prepared: Prepared, signals: Signals) -> Pool:
-    wear = Wear(prepared.config.recycle_after, prepared.config.recycle_above_mb)
-    return LocalPool(_workers(prepared).here(), signals, Limits().stall_s, wear)
+    config = prepared.config
+    with suppress(OSError):
+        sweep_shared_memory()
+        sweep_scratch()
+    wear = Wear(config.recycle_after, config.recycle_above_mb)
+    return LocalPool(_workers(prepared).here(), signals, Limits().stall_s, wear, config.unit_timeout_s)
 
 
 def _wish(prepared: Prepared) -> Wish:

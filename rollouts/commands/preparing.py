@@ -57,9 +57,15 @@ def prepare(
     grading: GradingConfig = DEFAULT_GRADING,
     may_call: bool = True,
 ) -> Prepared:
-    """Look at scenarios and policies, and find the run's folder; `new` takes the next free name. Writes nothing."""
+    """Look at scenarios and policies, and find the run's folder; `new` takes the next free name. Writes nothing.
+
+    Errors: `UsageError`, also for a scenario or policy of the user's that contradicts itself.
+    """
     _check_variables(config)
-    facts = gather_facts(config)
+    try:
+        facts = gather_facts(config)
+    except ScenarioError as error:
+        raise UsageError(str(error)) from error
     of = identity(config, facts)
     run_id, again = config.run_id or default_run_id(of), "give the same command again"
     if new:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 from rich.console import Console
@@ -21,11 +22,15 @@ from rollouts.commands.ending import (
     write_manifest,
 )
 from rollouts.commands.flags import GradingFlags, RunFlags
-from rollouts.commands.judging import check_endpoint, released_on_error
-from rollouts.commands.playing import Standing, launch_of, look, play, start
+from rollouts.commands.holding import held, last_moment
+from rollouts.commands.judging import check_endpoint
+from rollouts.commands.judging import ready as side_ready
+from rollouts.commands.playing import Standing, judging_of, launch_of, look, play, start
 from rollouts.commands.pools import Place, check_place
 from rollouts.commands.preparing import Prepared, prepare
 from rollouts.config import load_configs
+from rollouts.doom.engine_home import is_engine
+from rollouts.errors import RolloutsError
 from rollouts.evidence.table import print_results
 from rollouts.progress import Reporter, make_reporter
 from rollouts.signals import Signals
@@ -84,36 +89,48 @@ def run(  # noqa: PLR0913  the flags of the command
 
 
 def _finished(prepared: Prepared, standing: Standing, reporter: Reporter) -> Ending:
-    """Nothing is owed: say so, start nothing, and see to the evidence if it was never written."""
+    """Nothing is owed: say so, start nothing, and see to what a driver that was killed at the very end left undone."""
     reporter.launch(launch_of(prepared, standing, actors=0), standing.counts)
-    asked = Asked.of(prepared.judging, prepared.grading)
-    manifest = current_manifest(prepared.folder, asked.weights)
+    folder, asked = prepared.folder, Asked.of(prepared.judging, prepared.grading)
+    manifest = current_manifest(folder, asked.weights)
     if manifest is None:
-        lease = prepared.folder.acquire()
-        manifest = write_manifest(prepared.folder, "complete", None, asked.weights)
-        prepared.folder.finish(lease)
+        manifest = _tidied(prepared, asked, None)
+    elif standing.survey.temporary or standing.survey.orphans or not folder.is_tidy():
+        with suppress(RolloutsError):  # another driver may be at it, or the folder be read-only by now
+            _tidied(prepared, asked, manifest)
     return Ending("complete", owed=0, manifest=manifest, asked=asked)
+
+
+def _tidied(prepared: Prepared, asked: Asked, manifest: dict[str, Any] | None) -> dict[str, Any]:
+    folder = prepared.folder
+    lease = folder.acquire()
+    with held(folder, lease):
+        folder.recover(lease)
+        side_ready(judging_of(prepared), folder, lease)
+        manifest = manifest or write_manifest(folder, lease, "complete", None, asked.weights)
+        folder.finish(lease)
+    return manifest
 
 
 def _play(prepared: Prepared, standing: Standing, reporter: Reporter) -> Ending:
     config = prepared.config
     check_endpoint(prepared.judging, standing.side, plays=bool(standing.owed))
     with (
-        Signals(before_exit=lambda _: say(f"interrupted; to go on, {prepared.again}")) as signals,
+        Signals(lambda _: last_moment(prepared.again), spares=is_engine) as signals,
         Place(config.pool, config.address) as place,
     ):
         pool = place.rollout_pool(prepared, signals) if standing.owed else None
         try:
             lease = prepared.folder.acquire()
-            with released_on_error(prepared.folder, lease):
+            with held(prepared.folder, lease):
                 if pool is not None:
                     check_place(prepared)
                 ready = start(prepared, lease)
                 slots = 0 if pool is None else pool.slots
                 reporter.launch(launch_of(prepared, ready.standing, slots), ready.standing.counts)
                 played = play(ready, pool, reporter, signals, place)
+                place.close()
+                return conclude(ready, played)
         finally:
             if pool is not None:
                 pool.close()
-        place.close()
-        return conclude(ready, played)

@@ -6,6 +6,7 @@ import json
 from typing import Annotated, Any
 
 from cyclopts import Parameter
+from rich import box
 from rich.table import Table
 
 from rollouts.commands.console import wide_console
@@ -43,7 +44,10 @@ def _told(scenario: Scenario) -> dict[str, Any]:
 
 
 def _table() -> Table:
-    table = Table("scenario", "actions", "published seeds", "metric", "random", "oracle")
+    table = Table(box=box.SIMPLE_HEAD)
+    table.add_column("scenario", no_wrap=True)
+    for heading in ("actions", "published\nseeds", "metric", "random", "oracle"):
+        table.add_column(heading)
     for scenario in SCENARIOS.values():
         told, baselines = _told(scenario), scenario.baselines
         seeds = f"{scenario.seeds[0]} … {scenario.seeds[-1]} ({len(scenario.seeds)})" if scenario.seeds else "-"

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
+import signal
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import Literal
 
 import vizdoom as vzd
 
-from rollouts.doom.engine_home import EngineHome, check_program
+from rollouts.doom.engine_home import EngineHome, check_program, unlink_shared_memory
 from rollouts.errors import EngineLost, ScenarioError
 from rollouts.scenarios import EngineSetup, Scenario
 
@@ -70,8 +71,10 @@ class Engine:
         self.game.set_vizdoom_path(str(self._home.launcher))
         self.game.set_doom_config_path(str(self._home.config))
         try:
-            with self.watched():
+            with self.watched(), _quiet_birth():
                 self.game.init()
+            if (pid := self.pid()) is not None:
+                unlink_shared_memory(pid)
             self._check_buttons(buttons)
         except BaseException:
             self.close()
@@ -122,6 +125,17 @@ class Engine:
         with contextlib.suppress(*ENGINE_ERRORS):
             self.game.close()
         self._home.remove()
+
+
+@contextlib.contextmanager
+def _quiet_birth() -> Iterator[None]:
+    """What is started inside never hears a Ctrl-C that is meant for all: the library crashes where a program that it
+    starts ends before it answers. Other threads take the signal meanwhile."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def variable(name: str) -> vzd.GameVariable:
@@ -190,11 +204,14 @@ def _check_wad(path: Path) -> Path:
 
 
 def provenance(scenario: Scenario) -> Provenance | None:
-    """Names and hashes of the scenario's files; None for a scenario with an environment of its own."""
+    """Names and hashes of the scenario's files; None for a scenario with an environment of its own.
+
+    Errors: `ScenarioError` for all that can be seen to be wrong before an engine is started.
+    """
     if scenario.engine is None:
         return None
     cfg = _cfg_path(scenario.engine.cfg)
-    game = _load(scenario.engine)
+    game = _configure(scenario.engine, scenario.buttons, "indexed")
     wad, base = game.get_doom_scenario_path(), Path(game.get_doom_game_path())
     return Provenance(
         engine_version=ENGINE_VERSION,

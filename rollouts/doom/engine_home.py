@@ -8,25 +8,22 @@ Knows nothing of scenarios and does not import the engine.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import functools
 import os
 import shlex
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
-import time
-import weakref
 from pathlib import Path
 
-from rollouts.errors import EngineLost
+import psutil
 
-PREFIX = "doom-rollouts-engine-"
+from rollouts.errors import EngineLost
+from rollouts.scratch import MIN_AGE_S, PREFIX, ScratchFolder, is_old
+
+KIND = "engine"
 SHARED_MEMORY = Path("/dev/shm")
 SHARED_PREFIXES = ("ViZDoomSM", "ViZDoomMQ")
-MIN_AGE_S = 60.0
 _INITIAL_IPC, _INITIAL_PID = "ipc:[4026531839]", "pid:[4026531836]"
 
 _LAUNCHER = """\
@@ -37,6 +34,7 @@ if sys.platform == "linux":
 if os.getppid() != int(parent):
     os._exit(1)
 signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the whole group; the parent decides
+signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
 os.chdir(home)
 with open("pid", "w") as file:
     file.write(str(os.getpid()))
@@ -51,10 +49,8 @@ class EngineHome:
     """A private folder for one engine process. Errors: `EngineLost` when there is no place for it."""
 
     def __init__(self, engine: Path) -> None:
-        self.path = _make_folder()
-        lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        self._discard = weakref.finalize(self, _discard, self.path, lock, os.getpid())
+        self._folder = _make_folder()
+        self.path = self._folder.path
         self.launcher = self.path / "engine.sh"
         (self.path / "engine.py").write_text(_LAUNCHER)
         self.launcher.write_text(self._script(engine))
@@ -97,18 +93,12 @@ class EngineHome:
 
     def remove(self) -> None:
         """Delete the folder. May be called twice; also happens when this object or the process ends."""
-        self._discard()
+        self._folder.remove()
 
 
-def _discard(path: Path, lock: int, owner: int) -> None:
-    if os.getpid() == owner:
-        shutil.rmtree(path, ignore_errors=True)
-        os.close(lock)
-
-
-def _make_folder() -> Path:
+def _make_folder() -> ScratchFolder:
     try:
-        return Path(tempfile.mkdtemp(prefix=PREFIX))
+        return ScratchFolder(KIND)
     except OSError as error:
         raise EngineLost(f"the engine needs a writable temporary folder: set TMPDIR to one ({error})") from error
 
@@ -130,17 +120,6 @@ def check_program(program: Path) -> None:
         raise EngineLost(f"the engine needs {', '.join(missing)}, which this system does not have: install it")
 
 
-def sweep_homes(min_age_s: float = MIN_AGE_S) -> list[Path]:
-    """Remove old engine folders whose owner is gone (its lock is free). Returns what was removed."""
-    removed = []
-    for home in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
-        with contextlib.suppress(OSError):
-            if _is_old(home, min_age_s) and _is_unlocked(home / "lock"):
-                shutil.rmtree(home)
-                removed.append(home)
-    return removed
-
-
 def sweep_shared_memory(min_age_s: float = MIN_AGE_S, folder: Path = SHARED_MEMORY) -> list[Path]:
     """Remove shared memory that dead engines left: of our user, old, mapped by no live process.
 
@@ -148,7 +127,7 @@ def sweep_shared_memory(min_age_s: float = MIN_AGE_S, folder: Path = SHARED_MEMO
     """
     if not folder.is_dir() or _others_are_hidden():
         return []
-    old = [path for path in folder.iterdir() if path.name.startswith(SHARED_PREFIXES) and _is_old(path, min_age_s)]
+    old = [path for path in folder.iterdir() if path.name.startswith(SHARED_PREFIXES) and is_old(path, min_age_s)]
     mapped = _mapped_names() if old else set()
     removed = []
     for path in old:
@@ -159,18 +138,17 @@ def sweep_shared_memory(min_age_s: float = MIN_AGE_S, folder: Path = SHARED_MEMO
     return removed
 
 
-def _is_old(path: Path, min_age_s: float) -> bool:
-    status = path.stat()
-    return status.st_uid == os.getuid() and time.time() - status.st_mtime >= min_age_s
+def is_engine(process: psutil.Process) -> bool:
+    """An engine, or its launcher: it ends with its parent, whose library crashes where it ends first."""
+    return any(f"{PREFIX}{KIND}-" in word for word in process.cmdline())
 
 
-def _is_unlocked(lock: Path) -> bool:
-    with lock.open("r") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-    return True
+def unlink_shared_memory(pid: int) -> None:
+    """Take away the names of the segments that process `pid` maps. Whoever maps them keeps them, and they go with the
+    last of these, so that no kill can leave any."""
+    with contextlib.suppress(OSError):
+        for name in _names_in(Path(f"/proc/{pid}/maps")):
+            (SHARED_MEMORY / name).unlink(missing_ok=True)
 
 
 def _others_are_hidden() -> bool:
@@ -186,8 +164,11 @@ def _mapped_names() -> set[str]:
     names = set()
     for maps in Path("/proc").glob("[0-9]*/maps"):
         with contextlib.suppress(OSError):
-            for line in maps.read_text(errors="replace").splitlines():
-                name = line.rpartition("/")[2].removesuffix(" (deleted)")
-                if name.startswith(SHARED_PREFIXES):
-                    names.add(name)
+            names |= _names_in(maps)
     return names
+
+
+def _names_in(maps: Path) -> set[str]:
+    lines = maps.read_text(errors="replace").splitlines()
+    names = {line.rpartition("/")[2].removesuffix(" (deleted)") for line in lines}
+    return {name for name in names if name.startswith(SHARED_PREFIXES)}

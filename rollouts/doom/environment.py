@@ -38,7 +38,7 @@ class DoomEnvironment:
         self.restarts = 0
         self._setup = scenario.engine
         self._capture = capture
-        self._buttons = tuple(dict.fromkeys(name for action in scenario.actions for name in action.buttons))
+        self._buttons = scenario.buttons
         self._pressed = {
             action.name: [float(button in action.buttons) for button in self._buttons] for action in scenario.actions
         }

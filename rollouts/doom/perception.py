@@ -83,7 +83,7 @@ def _size(thing: Thing) -> float:
 class DepthReader:
     """Exact medians of (height, width) uint8 depth buffers, with one scratch buffer for all of them.
 
-    Sorting 16-bit numbers takes numpy's vector path: several times as fast as `np.median`.
+    16-bit numbers take numpy's vector path: partitioning them is many times as fast as `np.median`.
     """
 
     def __init__(self, width: int, height: int) -> None:
@@ -92,14 +92,16 @@ class DepthReader:
         self._rows = slice(height // 3, height // 3 + rows)
         self._columns = tuple(slice(start, start + fifth) for start in (0, (width - fifth) // 2, width - fifth))
         self._bands = np.empty((3, rows, fifth), np.uint16)
-        self._sorted = self._bands.reshape(3, -1)
-        size = rows * fifth
-        self._middle = slice((size - 1) // 2, size // 2 + 1)
+        self._flat = self._bands.reshape(3, -1)
+        self._half = rows * fifth // 2
+        self._odd = rows * fifth % 2 == 1
 
     def read(self, depth: NDArray[np.uint8]) -> DepthBands:
         """Medians over the middle third of the rows: the left, centre and right fifth of the columns."""
         middle = depth[self._rows]
         for band, columns in zip(self._bands, self._columns, strict=True):
             band[:] = middle[:, columns]
-        self._sorted.sort()
-        return DepthBands(*[(row[0] + row[-1]) / 2 for row in self._sorted[:, self._middle].tolist()])
+        self._flat.partition(self._half)
+        upper = self._flat[:, self._half]
+        lower = upper if self._odd else self._flat[:, : self._half].max(axis=1)
+        return DepthBands(*((lower + upper) / 2).tolist())

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -88,12 +89,20 @@ def make_manifest(run: CommittedRun, sections: Mapping[str, Section] = NO_SECTIO
     }
 
 
-def write_evidence(run: CommittedRun, sections: Mapping[str, Section] = NO_SECTIONS) -> dict[str, Any]:
-    """Write the card and then the manifest, over what was there; returns the manifest. Errors: `StorageError`."""
+def write_evidence(
+    run: CommittedRun,
+    sections: Mapping[str, Section] = NO_SECTIONS,
+    held: Callable[[], AbstractContextManager[None]] = nullcontext,
+) -> dict[str, Any]:
+    """Write the card and then the manifest, over what was there; returns the manifest. Errors: `StorageError`.
+
+    `held` is entered for the writing alone: a driver gives its lease's, which raises `LeaseError` where it is lost.
+    """
     manifest = make_manifest(run, sections)
     text = json.dumps(manifest, indent=2, ensure_ascii=False, allow_nan=False)
-    run.storage.write_bytes(run.path(CARD), dataset_card(manifest).encode(errors="replace"))
-    run.storage.write_bytes(run.path(MANIFEST), f"{text}\n".encode(errors="backslashreplace"))
+    with held():
+        run.storage.write_bytes(run.path(CARD), dataset_card(manifest).encode(errors="replace"))
+        run.storage.write_bytes(run.path(MANIFEST), f"{text}\n".encode(errors="backslashreplace"))
     return manifest
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -16,28 +17,49 @@ SELF_CHECK = "* the rule's own agreement with itself: a self-check, not ranked"
 RATE_NOTE = "decisions/s: of one actor while it plays"
 _NONE = "-"
 _AFTER_METRIC = ("sd", "min", "max", "n", "agreement", "Brier", "ECE", "out of schema", "decisions/s")
+_OF_METRIC = 5
 Group = Mapping[str, Any]
 
 
-def results_tables(manifest: Mapping[str, Any]) -> list[Table]:
-    """A table a scenario, a line a rubric and policy, in the plan's order (nothing is ranked)."""
+def results_tables(manifest: Mapping[str, Any], narrow: bool = False) -> list[Table]:
+    """A table a scenario, a line a rubric and policy, in the plan's order (nothing is ranked).
+
+    `narrow`: two tables a scenario instead, the metric's and the rule's, for a terminal of 80 columns.
+    """
     lines = list(zip(manifest["results"], manifest["coverage"]["groups"], strict=True))
     scenarios = dict.fromkeys(block["scenario"] for block, _ in lines)
     return [
-        _scenario_table(manifest, scenario, [line for line in lines if line[0]["scenario"] == scenario])
+        table
         for scenario in scenarios
+        for table in _scenario_tables(manifest, scenario, [x for x in lines if x[0]["scenario"] == scenario], narrow)
     ]
 
 
-def _scenario_table(manifest: Mapping[str, Any], scenario: str, lines: Iterable[tuple[Group, Group]]) -> Table:
+def _scenario_tables(
+    manifest: Mapping[str, Any], scenario: str, lines: Sequence[tuple[Group, Group]], narrow: bool
+) -> Iterator[Table]:
     metric = manifest["scenarios"][scenario]["metric"]
-    table = Table(title=Text(f"{scenario}: {metric['name']} ({metric['unit']})"), title_justify="left")
-    table.add_column("rubric")
+    headings = (f"{metric['name']} mean", *_AFTER_METRIC)
+    rows = [result_cells(block, coverage, metric["name"]) for block, coverage in lines]
+    title = f"{scenario}: {metric['name']} ({metric['unit']})"
+    if not narrow:
+        yield _table(title, headings, rows)
+        return
+    yield _table(title, headings[:_OF_METRIC], [row[: 2 + _OF_METRIC] for row in rows], box.SIMPLE_HEAD)
+    of_rule = [(*row[:2], *row[2 + _OF_METRIC :]) for row in rows]
+    yield _table(f"{scenario}: the policy and the rule", headings[_OF_METRIC:], of_rule, box.SIMPLE_HEAD)
+
+
+def _table(
+    title: str, headings: Sequence[str], rows: Iterable[Sequence[str]], lines: box.Box = box.HEAVY_HEAD
+) -> Table:
+    table = Table(title=Text(title), title_justify="left", box=lines)
+    table.add_column("rubric", no_wrap=True)
     table.add_column("policy", overflow="fold")
-    for heading in (f"{metric['name']} mean", *_AFTER_METRIC):
+    for heading in headings:
         table.add_column(Text(heading), justify="right", no_wrap=True)
-    for block, coverage in lines:
-        table.add_row(*(Text(cell) for cell in result_cells(block, coverage, metric["name"])))
+    for row in rows:
+        table.add_row(*map(Text, row))
     return table
 
 
@@ -69,7 +91,9 @@ def print_results(manifest: Mapping[str, Any], console: Console) -> None:
     """The tables, what is missing and why, and where everything is."""
     if not console.is_terminal:
         console.width = max(console.width, WIDTH_WITHOUT_TERMINAL)
-    for table in (*results_tables(manifest), *grading_tables(manifest)):
+    wide, unbounded = results_tables(manifest), console.options.update(max_width=1_000)
+    narrow = any(console.measure(table, options=unbounded).maximum > console.width for table in wide)
+    for table in (*(results_tables(manifest, narrow) if narrow else wide), *grading_tables(manifest)):
         console.print(table)
     for line in (*notes(manifest), *coverage_lines(manifest), *grading_lines(manifest)):
         console.print(Text(line), soft_wrap=True)

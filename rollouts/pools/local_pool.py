@@ -26,8 +26,8 @@ from rollouts.signals import Signals
 class LocalPool:
     """Plays inside `wait`, in the caller's thread. With `signals`, the first one raises Interrupted out of `wait`.
 
-    `stall_s`: no decision for so long voids the task (main thread only). A worn-out process cannot be replaced here:
-    that is said once.
+    `stall_s`: no decision for so long voids the task, and so do `unit_s` altogether (main thread only). A worn-out
+    process cannot be replaced here: that is said once.
     """
 
     slots = 1
@@ -38,11 +38,13 @@ class LocalPool:
         signals: Signals | None = None,
         stall_s: float | None = None,
         wear: Wear | None = None,
+        unit_s: float | None = None,
     ) -> None:
         self._make_player = make_player
         self._signals = signals
         self._stall_s = stall_s
         self._wear = wear
+        self._unit_s = unit_s
         self._player: Player | None = None
         self._starting = False
         self._task: Task | None = None
@@ -104,5 +106,5 @@ class LocalPool:
         if self._stall_s is None or not isinstance(player, CountsDecisions):
             yield
         else:
-            with stall_watch(lambda: player.decisions, self._stall_s):
+            with stall_watch(lambda: player.decisions, self._stall_s, self._unit_s):
                 yield

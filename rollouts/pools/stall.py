@@ -33,17 +33,20 @@ def kill_engines() -> int:
 
 
 @contextmanager
-def stall_watch(decisions: Callable[[], int], stall_s: float) -> Iterator[None]:
+def stall_watch(decisions: Callable[[], int], stall_s: float, unit_s: float | None = None) -> Iterator[None]:
     """Inside, when `decisions()` has not changed for `stall_s`: kill the engines (a call into one then fails as lost),
-    and if that changes nothing raise Stalled in the main thread. For the main thread only; it uses SIGALRM."""
+    and if that changes nothing raise Stalled in the main thread. After `unit_s` altogether raise it at once.
+
+    For the main thread only; it uses SIGALRM.
+    """
     over = threading.Event()
+    watch = _Watch(decisions, stall_s, unit_s, over, threading.get_ident())
 
     def raise_stalled(_number: int, _frame: FrameType | None) -> None:
         if not over.is_set():
-            raise Stalled("no decision for too long: the environment or the policy hangs")
+            raise Stalled(watch.why)
 
     before = signal.signal(signal.SIGALRM, raise_stalled)
-    watch = _Watch(decisions, stall_s, over, threading.get_ident())
     watcher = threading.Thread(target=watch.run, name="stall watch", daemon=True)
     watcher.start()
     try:
@@ -57,19 +60,29 @@ def stall_watch(decisions: Callable[[], int], stall_s: float) -> Iterator[None]:
 class _Watch:
     """First the engines, `_LAST_CHANCE_S` later the main thread."""
 
-    def __init__(self, decisions: Callable[[], int], stall_s: float, over: threading.Event, main: int) -> None:
+    def __init__(
+        self, decisions: Callable[[], int], stall_s: float, unit_s: float | None, over: threading.Event, main: int
+    ) -> None:
         self._decisions = decisions
         self._stall_s = stall_s
+        self._unit_s = unit_s
         self._over = over
         self._main = main
         self._seen = -1
         self._deadline = 0.0
         self._engines_killed = False
+        self.why = "no decision for too long: the environment or the policy hangs"
 
     def run(self) -> None:
-        while not self._over.wait(min(self._stall_s / 4, _LAST_CHANCE_S)):
+        last_moment = float("inf") if self._unit_s is None else time.monotonic() + self._unit_s
+        while not self._over.wait(min(self._stall_s / 4, (self._unit_s or _LAST_CHANCE_S) / 4, _LAST_CHANCE_S)):
             decisions, now = self._decisions(), time.monotonic()
-            if decisions != self._seen:
+            if now >= last_moment:
+                self.why = f"a unit took longer than {self._unit_s:g} s"
+                signal.pthread_kill(self._main, signal.SIGALRM)
+                last_moment = now + _LAST_CHANCE_S
+                kill_engines()
+            elif decisions != self._seen:
                 self._seen, self._deadline, self._engines_killed = decisions, now + self._stall_s, False
             elif now >= self._deadline:
                 self._intervene(now)

@@ -19,7 +19,6 @@ from __future__ import annotations
 import json
 import re
 import secrets
-import tempfile
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -29,6 +28,7 @@ from rollouts.errors import StorageError, TryVoid, UsageError
 from rollouts.records import Unit, UnitReport
 from rollouts.run.lease import Lease, acquire_lease
 from rollouts.run.survey import Survey, survey
+from rollouts.scratch import ScratchFolder
 from rollouts.shards.reading import read_plan
 from rollouts.shards.writing import shard_name, write_plan
 from rollouts.store.storage import Storage, is_temporary
@@ -64,6 +64,7 @@ class RunFolder:
 
     def create(self, lease: Lease, record: Mapping[str, Any], units: Sequence[Unit]) -> None:
         """Write the plan, then `run.json`. Errors: `UsageError` where shards lie here that no run accounts for."""
+        lease.check()
         if self.storage.list(self.path("episodes")):
             raise UsageError(f"{self.describe()} holds shards but no run.json: move it away or choose another run id")
         for file in self.storage.list(self.path("plan")):
@@ -72,10 +73,10 @@ class RunFolder:
 
     def grow(self, lease: Lease, record: Mapping[str, Any], units: Sequence[Unit]) -> None:
         """Append `units` to the plan, then write `run.json` again."""
-        lease.check()
-        if units:
-            self._append_plan(units)
-        self.storage.write_bytes(self.path("run.json"), json.dumps(record, indent=1, ensure_ascii=False).encode())
+        with lease.held():
+            if units:
+                self._append_plan(units)
+            self.storage.write_bytes(self.path("run.json"), json.dumps(record, indent=1, ensure_ascii=False).encode())
 
     def read_record(self) -> dict[str, Any]:
         """What `run.json` says. Errors: `UsageError` where there is no run, or its record cannot be read."""
@@ -133,13 +134,18 @@ class RunFolder:
         self.clear_staging()
         return found
 
+    def is_tidy(self) -> bool:
+        """Is there nothing private that a process that was killed left, apart from the tables'? Reads only."""
+        if self._private() or self._temporary():
+            return False
+        return not self.storage.has_folder(self.path(STAGING)) or bool(self.storage.list(self.path(TORN)))
+
     def clear_staging(self) -> None:
         """Delete every attempt's files. What was set aside stays."""
         if not self.storage.list(self.path(TORN)):
             self.storage.delete_tree(self.path(STAGING))
-        for file in self.storage.list(self.path(STAGING), recursive=True):
-            if not file.path.startswith(self.path(TORN)):
-                self.storage.delete(file.path)
+        for path in self._private():
+            self.storage.delete(path)
 
     def finish(self, lease: Lease) -> None:
         """Leave no private files, and let the next driver in at once."""
@@ -183,6 +189,10 @@ class RunFolder:
         inner = path.removeprefix(f"{self.run_id}/").replace("/", "-")
         self.storage.move(path, self.path(TORN, f"{inner}-{secrets.token_hex(4)}.torn"), overwrite=True)
 
+    def _private(self) -> list[str]:
+        files = self.storage.list(self.path(STAGING), recursive=True)
+        return [file.path for file in files if not file.path.startswith(self.path(TORN))]
+
     def _temporary(self) -> list[str]:
         files = (*self.storage.list(self.run_id), *self.storage.list(self.path("plan")))
         return [file.path for file in files if is_temporary(file.name)]
@@ -193,7 +203,7 @@ class RunFolder:
 
     def _append_plan(self, units: Sequence[Unit]) -> None:
         name = f"{len(self._plan_files()):07d}.parquet"
-        with tempfile.TemporaryDirectory() as scratch:
-            local = Path(scratch) / name
+        with ScratchFolder("plan") as scratch:
+            local = scratch / name
             write_plan(local, units)
             self.storage.put_file(local, self.path("plan", name))

@@ -18,19 +18,21 @@ from rollouts.provenance import package_versions, source_revision
 from rollouts.scenarios import Scenario
 
 RECORD_VERSION = 1
+OF_THE_FIRST_START = ("started_at", "source", "versions")
 
 
 def make_run_record(
-    config: RunConfig, facts: RunFacts, run_id: str, started_at: datetime | None = None
+    config: RunConfig, facts: RunFacts, run_id: str, first: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """The record of a run that starts now; `started_at` keeps the first start's time when a run grows."""
+    """The record of a run that starts now. `first` is that of its first start when it grows: when that was, and by
+    which code, stays (each episode's row has its own versions)."""
     of = identity(config, facts)
     record = {
         "record_version": RECORD_VERSION,
         "benchmark": BENCHMARK,
         "run_id": run_id,
         "episodic": True,
-        "started_at": (started_at or datetime.now(UTC)).isoformat(),
+        "started_at": datetime.now(UTC).isoformat(),
         "identity": of,
         "identity_sha256": digest(of),
         "configuration": config.as_dict(),
@@ -40,7 +42,8 @@ def make_run_record(
         "scenarios": {s.name: _scenario(s, config, facts) for s in config.resolved()},
         "policies": {name: dataclasses.asdict(facts.descriptions[name]) for name in config.policies},
     }
-    return {key: plain_json(value) for key, value in record.items()}
+    kept = {} if first is None else {key: first[key] for key in OF_THE_FIRST_START}
+    return {key: plain_json(value) for key, value in (record | kept).items()}
 
 
 def plain_json(value: Any) -> Any:

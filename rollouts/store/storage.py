@@ -7,6 +7,7 @@ import fcntl
 import os
 import re
 import shutil
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -32,6 +33,7 @@ class LocalStorage(Storage):
     def __init__(self, root: Path, pause: Callable[[float], None] = time.sleep) -> None:
         path = root.expanduser().absolute()
         super().__init__(str(path), fs.LocalFileSystem(), str(path), pause)
+        self._one_thread = threading.Lock()
 
     @property
     def is_local(self) -> bool:
@@ -57,15 +59,19 @@ class LocalStorage(Storage):
 
     @contextmanager
     def exclusive(self, path: str) -> Iterator[None]:
-        """A lock on the folder itself, gone with its process. Where the file system has none (some NFS), no lock."""
+        """A lock on the folder itself, gone with its process. Where the file system has none (some NFS), no lock.
+
+        Threads of this process queue up before it, so that none of them has to poll for what another one holds.
+        """
         folder = self.local_path(path)
-        self._try("write", path, lambda: _make_folder(folder))
-        handle = self._try("read", path, lambda: os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
-        try:
-            _lock(handle, f"{self.describe(path)} is locked by another process for more than {LOCK_S:.0f} s")
-            yield
-        finally:
-            os.close(handle)
+        with self._one_thread:
+            self._try("write", path, lambda: _make_folder(folder))
+            handle = self._try("read", path, lambda: os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
+            try:
+                _lock(handle, f"{self.describe(path)} is locked by another process for more than {LOCK_S:.0f} s")
+                yield
+            finally:
+                os.close(handle)
 
     def _put(self, path: str, data: bytes) -> None:
         target = self.local_path(path)

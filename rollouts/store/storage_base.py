@@ -127,6 +127,11 @@ class Storage:
         info = self._try("read", path, lambda: self.filesystem.get_file_info(self.full(path)))
         return int(info.size) if info.type == fs.FileType.File else None
 
+    def has_folder(self, path: str) -> bool:
+        """Is there a folder, be it empty?"""
+        info = self._try("read", path, lambda: self.filesystem.get_file_info(self.full(path)))
+        return bool(info.type == fs.FileType.Directory)
+
     def list(self, path: str, recursive: bool = False) -> tuple[StoredFile, ...]:
         """The files in a folder, by name; () where there is no folder."""
         selector = fs.FileSelector(self.full(path), allow_not_found=True, recursive=recursive)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from rollouts.cli import main
@@ -248,3 +250,96 @@ def test_scenarios_lists_what_can_be_played(rollouts: Any) -> None:
     assert [scenario["scenario"] for scenario in told] == ["defend_the_center", "health_gathering"]
     assert told[0]["actions"] == ["attack", "turn left", "turn right"]
     assert "defend_the_center" in rollouts("scenarios").out
+
+
+@pytest.mark.parametrize(
+    "trouble", ["1 / 0", "import sys; sys.exit(3)", "import absent_module", "raise SystemExit", "x ="]
+)
+@pytest.mark.parametrize("what", ["scenario", "policy"])
+def test_a_users_module_that_cannot_be_imported_is_one_line(
+    rollouts: Any, tmp_path: Path, trouble: str, what: str
+) -> None:
+    (tmp_path / f"mine_{what}.py").write_text(trouble + "\n")
+    refused(rollouts("run", f"--{what}", f"mine_{what}:X"), [f"mine_{what}", "cannot import", "choose from"])
+    assert files(tmp_path) == [f"mine_{what}.py"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ("engine=None", ["either an engine set-up or an environment"]),
+        ("step_cap=0", ["step cap (0)"]),
+        ('engine=EngineSetup("absent.cfg")', ["absent.cfg"]),
+        ('engine=EngineSetup("basic.cfg", wad=__file__)', ["wrong_", "is no wad"]),
+        ('actions=(Action("fly", ("FLY_UP",)),)', ["FLY_UP"]),
+        ('engine=EngineSetup("basic.cfg", variables=("MANA",))', ["MANA"]),
+    ],
+)
+def test_a_users_scenario_that_is_wrong_is_one_line(
+    rollouts: Any, tmp_path: Path, changes: str, named: list[str]
+) -> None:
+    module = f"wrong_{uuid.uuid4().hex}"
+    (tmp_path / f"{module}.py").write_text(
+        "from dataclasses import replace\nfrom rollouts.scenarios import *\nfrom rollouts.scenarios import SCENARIOS\n"
+        f'MINE = replace(SCENARIOS["defend_the_center"], name="mine", {changes})\n'
+    )
+    refused(rollouts("run", "--scenario", f"{module}:MINE", "--pool", "local"), named)
+    assert files(tmp_path) == [f"{module}.py"]
+
+
+def test_growth_keeps_when_and_by_what_the_run_was_started(rollouts: Any, tmp_path: Path) -> None:
+    rollouts("run", *SMALL, "--run-id", "r")
+    path = tmp_path / "runs/r/run.json"
+    first = json.loads(path.read_text())
+    first["versions"]["vizdoom"], first["source"] = "an older one", {"revision": "abc", "dirty": False}
+    path.write_text(json.dumps(first))
+    rollouts("run", *SMALL[:2], "--seeds", "0:3", *SMALL[4:], "--run-id", "r")
+    grown = json.loads(path.read_text())
+    assert [grown[key] == first[key] for key in ("started_at", "source", "versions", "identity")] == [True] * 3 + [
+        False
+    ]
+    assert grown["identity"]["seeds"]["defend_the_center"] == [0, 1, 2]
+
+
+FLAKY = """
+from dataclasses import replace
+from pathlib import Path
+from rollouts.scenarios import SCENARIOS
+from rollouts.policies.oracle import OraclePolicy
+
+class Flaky:
+    def act(self, snapshot, text, options, instructions):
+        if Path("broken").exists() and options and snapshot.tic > 4:
+            raise OSError("no weights")
+        from rollouts.records import Answer
+        return Answer(options[0])
+
+    def describe(self):
+        from rollouts.records import PolicyDescription
+        return PolicyDescription("flaky", "rule")
+"""
+
+
+def test_failed_episodes_are_played_again_only_when_asked_for(rollouts: Any, tmp_path: Path) -> None:
+    """Ten errors in a row fail an episode; the retry is a new unit, the first one's shard stays as it was."""
+    (tmp_path / "flaky.py").write_text(FLAKY)
+    (tmp_path / "broken").touch()
+    words = ("run", "--scenario", "defend_the_center", "--seeds", "0:2", "--step-cap", "15", "--pool", "local")
+    words += ("--policy", "flaky:Flaky", "--run-id", "r", "--json")
+    first = rollouts(*words)
+    assert (first.code, first.events[-1]["coverage"]["failed"], first.events[-1]["owed"]) == (1, 2, 0)
+    shards = {name: (tmp_path / name).read_bytes() for name in files(tmp_path) if "part-" in name}
+    (tmp_path / "broken").unlink()
+    again = rollouts(*words)
+    assert (again.code, again.events[0]["episodes_owed"]) == (1, 0)
+    retried = rollouts(*words, "--retry-failed")
+    coverage = retried.events[-1]["coverage"]
+    assert retried.code == 0
+    assert (coverage["planned"], coverage["completed"], coverage["failed"], coverage["owed"]) == (2, 2, 0, 0)
+    assert retried.events[-1]["owed"] == 0
+    assert retried.events[0]["episodes_owed"] == 2
+    assert {name: (tmp_path / name).read_bytes() for name in shards} == shards
+    tries = pq.read_table(tmp_path / "runs/r/episodes", columns=["episode_id", "status", "tries"]).to_pylist()
+    assert sorted((row["status"], row["tries"]) for row in tries) == [("completed", 1)] * 2 + [("failed", 0)] * 2
+    assert rollouts(*words, "--retry-failed").code == 0
+    assert rollouts("verify", "runs/r").code == 0

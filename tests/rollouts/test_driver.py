@@ -177,6 +177,7 @@ def test_a_signal_drops_what_is_in_flight_and_commits_what_is_whole() -> None:
     assert pool.closed
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_units_played() -> None:
     units = make_units(4000)
     commits = FakeCommits()

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from rollouts.doom.engine_home import EngineHome, check_program, sweep_homes, sweep_shared_memory
+from rollouts.doom.engine_home import EngineHome, check_program, sweep_shared_memory
 from rollouts.errors import EngineLost
+from rollouts.scratch import sweep_scratch
 
 
 @pytest.fixture
@@ -75,8 +76,8 @@ def test_an_engine_dies_with_its_parent(temporary: Path) -> None:
         engine_pid = int(parent.stdout.readline())
         parent.kill()
     assert wait_for(lambda: not is_alive(engine_pid))
-    assert sweep_homes(min_age_s=3600) == []
-    assert len(sweep_homes(min_age_s=0)) == 1
+    assert sweep_scratch(min_age_s=3600) == []
+    assert len(sweep_scratch(min_age_s=0)) == 1
     assert list(temporary.iterdir()) == []
 
 
@@ -89,7 +90,7 @@ def is_alive(pid: int) -> bool:
 
 def test_a_home_goes_with_its_owner(temporary: Path) -> None:
     home = EngineHome(Path("/bin/sh"))
-    assert sweep_homes(min_age_s=0) == []
+    assert sweep_scratch(min_age_s=0) == []
     del home
     assert list(temporary.iterdir()) == []
 

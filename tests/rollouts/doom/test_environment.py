@@ -16,7 +16,6 @@ import vizdoom
 from numpy.typing import NDArray
 
 from rollouts.doom.engine import Engine
-from rollouts.doom.engine_home import sweep_shared_memory
 from rollouts.doom.environment import DoomEnvironment, make_environment
 from rollouts.errors import EngineLost
 from rollouts.records import Snapshot, Transition
@@ -395,34 +394,29 @@ def test_a_headless_box_with_read_only_home_and_folder_is_enough(tmp_path: Path)
     assert list(locked.iterdir()) == []
 
 
-def test_after_a_kill_the_engine_dies_too_and_what_it_leaves_is_swept(tmp_path: Path) -> None:
+def test_after_a_kill_the_engine_dies_too_and_leaves_no_shared_memory(tmp_path: Path) -> None:
+    """Its segments have no names any more once both sides have them, so there is nothing to be left."""
     script = (
         "import time\nfrom rollouts.doom.environment import DoomEnvironment\nfrom rollouts.scenarios import SCENARIOS\n"
         "environment = DoomEnvironment(SCENARIOS['defend_the_center'], None)\n"
+        "environment.reset(42106076, 0)\nenvironment.step('attack', 4)\n"
         "print(environment.engine_pid, flush=True)\ntime.sleep(60)\n"
     )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "TMPDIR": str(tmp_path)}
     with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, env=environment) as parent:
         assert parent.stdout is not None
         engine_pid = int(parent.stdout.readline())
-        segments = _segments_of(engine_pid)
-        for segment in segments:
-            os.utime(segment, (1, 1))
-        assert not set(segments) & set(sweep_shared_memory())
+        assert "/dev/shm/ViZDoomSM" in Path(f"/proc/{engine_pid}/maps").read_text()
+        assert _segments_of(engine_pid) == []
         parent.kill()
     assert _gone(engine_pid)
-    assert all(segment.exists() for segment in segments)
-    assert set(segments) <= set(sweep_shared_memory())
-    assert not any(segment.exists() for segment in segments)
 
 
-def _segments_of(engine_pid: int) -> list[Path]:
-    """The shared memory of a running engine, by the instance id on its command line."""
+def _segments_of(engine_pid: int) -> list[str]:
+    """The names of a running engine's shared memory, by the instance id on its command line."""
     arguments = Path(f"/proc/{engine_pid}/cmdline").read_text().split("\0")
     instance = arguments[arguments.index("+viz_instance_id") + 1]
-    found = [path for path in Path("/dev/shm").iterdir() if path.name.endswith(instance)]
-    assert len(found) == 3
-    return found
+    return [path.name for path in Path("/dev/shm").iterdir() if path.name.endswith(instance)]
 
 
 def _gone(pid: int, seconds: float = 5.0) -> bool:

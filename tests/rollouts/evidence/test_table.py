@@ -74,3 +74,18 @@ def test_a_pipe_is_wide_enough_for_every_number(manifest: dict[str, Any]) -> Non
     text = printed(manifest, width=60)
     (line,) = [line for line in text.splitlines() if "half" in line]
     assert all(number in line for number in ("5.000", "2.94", "0.4367", "0.6667", "1 of 5"))
+
+
+def test_a_terminal_of_80_columns_shows_every_number_whole(manifest: dict[str, Any]) -> None:
+    console = Console(width=80, file=io.StringIO(), force_terminal=True, color_system=None)
+    print_results(manifest, console)
+    text = console.file.getvalue()
+    lines = [line.split() for line in text.splitlines() if "half" in line]
+    assert [word for line in lines for word in ("5.000", "2.94", "0.4367", "0.6667") if word in line] == [
+        *("5.000", "2.94"),
+        *("0.4367", "0.6667"),
+    ]
+    assert "…" not in text.partition("Rubric agreement")[0]
+    assert all(
+        heading in text for heading in ("left mean", "agreement", "Brier", "ECE", "out of schema", "decisions/s")
+    )

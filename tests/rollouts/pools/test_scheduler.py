@@ -455,7 +455,7 @@ class Drawn:
 DRAWN = st.builds(Drawn, *(st.integers(low, high) for low, high in ((1, 4), (0, 8), (1, 3), (1, 3), (1, 2), (1, 2))))
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data(), drawn=DRAWN)
 def test_whatever_dies_each_unit_ends_once_or_the_run_stops(data: st.DataObject, drawn: Drawn) -> None:
     units = make_units(drawn.count, drawn.episodes, drawn.groups)

@@ -116,6 +116,7 @@ NAMED_STEPS = [
 ]
 
 
+@pytest.mark.slow
 def test_a_driver_killed_between_any_two_files_is_made_good(tmp_path: Path, undisturbed: Path) -> None:
     steps = steps_of_a_run(tmp_path / "counted")
     check_kills(tmp_path, undisturbed, {name: steps[name] for name in NAMED_STEPS})

@@ -1,0 +1,73 @@
+"""A run from the console to an S3 endpoint on loopback: interrupted, killed, resumed, verified."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import boto3  # type: ignore[import-untyped]
+import pytest
+
+from rollouts.store.storage import open_storage
+from tests.console import Started, left_over, rollouts
+from tests.s3_servers import moto, running
+from tests.same_rows import assert_same_data
+
+pytestmark = pytest.mark.slow
+PLAY = ("run", "--scenario", "defend_the_center", "--policy", "random", "--seeds", "0:24", "--step-cap", "60")
+
+
+@pytest.fixture(scope="module")
+def out() -> Iterator[str]:
+    keys = {"AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": "testing", "AWS_DEFAULT_REGION": "us-east-1"}
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in (keys | {"AWS_EC2_METADATA_DISABLED": "true"}).items():
+            patch.setenv(name, value)
+        with running(moto) as place:
+            bucket = f"bucket-{secrets.token_hex(8)}"
+            boto3.resource("s3", endpoint_url=f"http://{place}").create_bucket(Bucket=bucket)
+            yield f"s3://{bucket}/runs?endpoint_override={place}&scheme=http"
+
+
+def fetch(out: str, run_id: str, into: Path) -> Path:
+    """A copy of the run's files on this disk."""
+    storage = open_storage(out)
+    for file in storage.list(run_id, recursive=True):
+        target = into / file.path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(storage.read_bytes(file.path))
+    return into / run_id
+
+
+@pytest.mark.parametrize("pool", ["ray", "local"])
+def test_an_interrupted_and_a_killed_run_are_resumed_and_verified(tmp_path: Path, out: str, pool: str) -> None:
+    words = (*PLAY, "--pool", pool, "--out", out, "--run-id", pool)
+    owed = [24]
+    for hurt in ("interrupt", "kill"):
+        run = Started(tmp_path, words)
+        owed.append(run.wait_for("launch")["episodes_owed"])
+        run.wait_for("progress")
+        if hurt == "interrupt":
+            run.ctrl_c()
+        else:
+            run.process.kill()
+        code, _, err, _ = run.end()
+        assert code == (130 if hurt == "interrupt" else -9), err
+    last = events(rollouts(tmp_path, *words, "--json").stdout)
+    assert owed[1] == 24
+    assert last[0]["episodes_owed"] < owed[2] < 24
+    assert (last[-1]["state"], last[-1]["owed"]) == ("complete", 0)
+    place, _, options = out.partition("?")
+    rollouts(tmp_path, "verify", f"{place}/{pool}?{options}", "--replay", "2")
+    rollouts(tmp_path, *PLAY, "--pool", "local", "--run-id", "calm")
+    found = fetch(out, pool, tmp_path / "copy")
+    assert_same_data(found, tmp_path / "runs/calm")
+    assert not [path for path in found.rglob("*") if path.is_file() and ".staging" in path.parts]
+    assert left_over() == []
+
+
+def events(text: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in text.splitlines()]

@@ -1,0 +1,58 @@
+"""Temporary folders go with their owner, however it ends."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from rollouts.scratch import ScratchFolder, sweep_scratch
+
+
+@pytest.fixture
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return tmp_path
+
+
+def test_it_is_removed_on_leaving_also_by_an_exception(temporary: Path) -> None:
+    def fail() -> None:
+        with ScratchFolder("unit") as folder:
+            (folder / "steps.spool").write_bytes(b"half")
+            assert folder.parent == temporary
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fail()
+    assert list(temporary.iterdir()) == []
+
+
+def test_a_living_owners_folder_is_not_swept_however_old(temporary: Path) -> None:
+    with ScratchFolder("unit") as folder:
+        os.utime(folder, (1, 1))
+        assert sweep_scratch() == []
+        assert folder.is_dir()
+
+
+def test_what_a_killed_process_left_is_swept_once_it_is_old(temporary: Path) -> None:
+    script = (
+        "import os\nfrom rollouts.scratch import ScratchFolder\nkept = ScratchFolder('unit')\nos.kill(os.getpid(), 9)\n"
+    )
+    environment = {**os.environ, "TMPDIR": str(temporary), "PYTHONPATH": os.pathsep.join(sys.path)}
+    assert subprocess.run([sys.executable, "-c", script], env=environment, check=False).returncode == -9
+    (left,) = temporary.iterdir()
+    assert sweep_scratch() == []
+    os.utime(left, (1, 1))
+    assert sweep_scratch() == [left]
+    assert list(temporary.iterdir()) == []
+
+
+def test_folders_of_others_are_left_alone(temporary: Path) -> None:
+    for name in ("doom-rollouts-without-lock", "other"):
+        (temporary / name).mkdir()
+        os.utime(temporary / name, (1, 1))
+    assert sweep_scratch() == []
