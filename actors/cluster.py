@@ -10,6 +10,7 @@ import os
 import secrets
 import socket
 import threading
+import time
 from contextlib import suppress
 from dataclasses import dataclass
 from types import ModuleType
@@ -27,6 +28,7 @@ from rollouts.scrub import describe_error
 STORE_BYTES = 100 * 2**20
 JOIN_S = 30.0
 GRACE_S = 0.4
+SETTLE_S = 0.25
 _NODE_GROUP = "ray.io/node-group"
 _LOG_MONITOR, _DASHBOARD, _AUTOSCALER = "/log_monitor.py", "/dashboard/dashboard.py", "/autoscaler/_private/monitor.py"
 
@@ -90,9 +92,10 @@ class Cluster:
         if self.is_own:
             _kill(started)
             psutil.wait_procs(started, timeout=1.0)
+        time.sleep(SETTLE_S)  # actors that were killed may still be dying
         with suppress(OSError):
-            sweep_shared_memory(min_age_s=0.2)
-            sweep_scratch(min_age_s=1.0)
+            sweep_shared_memory(min_age_s=SETTLE_S)
+            sweep_scratch(min_age_s=SETTLE_S)
 
     def _alive(self) -> list[dict[str, Any]]:
         return [node for node in self._ray.nodes() if node["Alive"]]

@@ -36,10 +36,13 @@ class ScratchFolder:
         self._discard()
 
 
-def sweep_scratch(min_age_s: float = MIN_AGE_S) -> list[Path]:
-    """Remove old folders of our user whose owner is gone. Returns what was removed."""
+def sweep_scratch(min_age_s: float = MIN_AGE_S, place: Path | None = None) -> list[Path]:
+    """Remove old folders of our user whose owner is gone, from `place` or where temporary files lie.
+
+    Returns what was removed.
+    """
     removed = []
-    for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
+    for folder in (place or Path(tempfile.gettempdir())).glob(f"{PREFIX}*"):
         with contextlib.suppress(OSError):
             if is_old(folder, min_age_s) and _is_unlocked(folder / "lock"):
                 shutil.rmtree(folder)

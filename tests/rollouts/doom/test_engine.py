@@ -12,6 +12,7 @@ import vizdoom
 from rollouts.doom.engine import ENGINE_VERSION, Engine, provenance
 from rollouts.errors import EngineLost, ScenarioError
 from rollouts.scenarios import SCENARIOS, EngineSetup
+from tests.console import lost_memory
 
 SETUP = EngineSetup("defend_the_center.cfg")
 BUTTONS = ("ATTACK", "TURN_LEFT", "TURN_RIGHT")
@@ -25,17 +26,13 @@ def engine() -> Iterator[Engine]:
     engine.close()
 
 
-def segments() -> set[str]:
-    return {path.name for path in Path("/dev/shm").iterdir() if path.name.startswith("ViZDoom")}
-
-
 def test_buttons_stand_in_the_scenarios_order(engine: Engine) -> None:
     assert [button.name for button in engine.game.get_available_buttons()] == list(BUTTONS)
 
 
 def test_a_killed_engine_is_lost_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    before = segments()
+    before = lost_memory()
     engine = Engine(SETUP, BUTTONS, "indexed")
     engine.seek(1, 0)
     pid = engine.pid()
@@ -45,7 +42,7 @@ def test_a_killed_engine_is_lost_and_leaves_nothing(tmp_path: Path, monkeypatch:
         engine.game.make_action([0.0, 0.0, 0.0], 4)
     engine.close()
     assert engine.pid() is None
-    assert segments() <= before
+    assert lost_memory() <= before
     assert list(tmp_path.iterdir()) == []
 
 
