@@ -71,7 +71,7 @@ class Metric:
 
 @dataclass(frozen=True, slots=True)
 class Baselines:
-    """Metric means under the published protocol (its seeds, tics and step cap); they hold for nothing else.
+    """Metric means on the published seeds; they stand for any seeds, under the published tics and step cap only.
 
     Source: measured on vizdoom 1.3.1. `oracle` (the teacher) is deterministic and equals the published results;
     `random` (uniform) is over 50 (kills, standard error 0.05) and 25 (survival_s, 0.26) random streams a seed.

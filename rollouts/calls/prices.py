@@ -33,7 +33,7 @@ class Price:
         return ((tokens_in - cached) * self.input + cached * cached_price + tokens_out * self.output) / 1e6
 
 
-# List prices of api.openai.com as published for these models; override them where yours differ.
+# OpenAI's list prices (its price page, as reported in March to June 2026); override them where yours differ.
 PRICES: Mapping[str, Price] = {
     "gpt-4o": Price(2.50, 10.00, 1.25),
     "gpt-4o-mini": Price(0.15, 0.60, 0.075),
