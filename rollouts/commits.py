@@ -123,6 +123,8 @@ class CommitQueue:
             self._promote(report)
         except TryVoid as error:
             return Commit(report, refused=str(error))
+        except FileNotFoundError as error:  # what was staged went away between the look and the move
+            return Commit(report, refused=f"staged files are gone: {error}")
         except (StorageError, LeaseError) as error:
             return Commit(report, error=error)
         return Commit(report)

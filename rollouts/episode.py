@@ -13,6 +13,8 @@ from datetime import UTC, datetime
 from math import isfinite
 from typing import Protocol
 
+import numpy as np
+
 from rollouts.errors import BudgetSpent, RolloutsError, TryVoid
 from rollouts.hashing import FramesHash, TrajectoryHash
 from rollouts.metrics import percentile
@@ -164,9 +166,24 @@ def _checked(answer: object) -> Answer:
     choice = answer.choice
     if choice is not None and not isinstance(choice, str):
         answer = replace(answer, choice=str(choice))
+    _check_types(answer)
     if any(type(value) is not float for value in answer.probabilities.values()):
         answer = replace(answer, probabilities={name: float(p) for name, p in answer.probabilities.items()})
     return answer
+
+
+_TEXTS = ("parse_rule", "policy_text", "messages", "raw_reply", "finish_reason", "model_version")
+_NUMBERS = ("confidence", "latency_ms", "option_mass")
+_COUNTS = ("tokens_in", "tokens_out")
+
+
+def _check_types(answer: Answer) -> None:
+    """What stands in the row's other columns. Errors: TypeError naming the field."""
+    for names, wanted in ((_TEXTS, str), (_NUMBERS, int | float | np.number), (_COUNTS, int | np.integer)):
+        for name in names:
+            value = getattr(answer, name)
+            if value is not None and not isinstance(value, wanted):
+                raise TypeError(f"{name} is {type(value).__name__}, not {getattr(wanted, '__name__', wanted)}")
 
 
 def _complete(asked: _Asked, transition: Transition, capped: bool) -> Decision:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
@@ -52,10 +53,21 @@ def _scenario(scenario: Scenario, config: RunConfig, facts: RunFacts) -> dict[st
     return {
         "tics": config.tics_of(scenario),
         "step_cap": config.step_cap_of(scenario),
+        "metric": scenario.metric.name,
         "options": list(scenario.options),
+        "buttons": {action.name: list(action.buttons) for action in scenario.actions},
+        "engine": _engine(scenario),
         "rubrics_sha256": {rubric: _sha256(scenario.instructions[rubric]) for rubric in config.rubrics},
         **facts.provenance.get(scenario.name, {}),
     }
+
+
+def _engine(scenario: Scenario) -> dict[str, Any] | None:
+    """How the engine is set up, apart from its files, which are known by their hashes; None for other engines."""
+    if scenario.engine is None:
+        return None
+    setup: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(scenario.engine)))
+    return {name: value for name, value in setup.items() if name not in ("cfg", "wad")}
 
 
 def _policy(who: PolicyDescription) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from rollouts.store.storage import open_storage
 
 def find_run(named: str) -> RunFolder:
     """The run in the folder `named`. Errors: `UsageError` where the name is empty; what lies there is not looked at."""
-    place, _, options = named.partition("?")
+    place, _, options = named.partition("?") if "://" in named else (named, "", "")
     out, _, run_id = place.rstrip("/").rpartition("/")
     if not run_id or run_id in (".", "..") or out.endswith(":/"):
         raise UsageError(

@@ -131,7 +131,7 @@ class RunFolder:
                 self.storage.delete(path)
             for path in found.damaged:
                 self._set_aside(path)
-        self.clear_staging()
+            self.clear_staging()
         return found
 
     def is_tidy(self) -> bool:
@@ -148,8 +148,12 @@ class RunFolder:
             self.storage.delete(path)
 
     def finish(self, lease: Lease) -> None:
-        """Leave no private files, and let the next driver in at once."""
-        self.clear_staging()
+        """Leave no private files, and let the next driver in at once.
+
+        Errors: `LeaseError` where the run is another driver's by now; its files stay as they are.
+        """
+        with lease.held():
+            self.clear_staging()
         lease.release()
 
     def write_marker(self) -> str:

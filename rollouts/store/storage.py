@@ -39,6 +39,9 @@ class LocalStorage(Storage):
     def is_local(self) -> bool:
         return True
 
+    def describe(self, path: str = "") -> str:
+        return str(self.local_path(path))
+
     def local_path(self, path: str) -> Path:
         return Path(self.full(path))
 
@@ -146,6 +149,8 @@ def _make_folder(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except FileExistsError as error:
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder)) from error
+    except FileNotFoundError as error:  # where the kernel makes the folders, as in /proc
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(folder)) from error
 
 
 def _rename(source: Path, target: Path, overwrite: bool) -> None:

@@ -90,7 +90,19 @@ def test_an_exception_is_data_and_scrubbed(monkeypatch: pytest.MonkeyPatch) -> N
     assert dict(episode.out_of_schema_by_cause) == {"policy_error": 5}
 
 
-@pytest.mark.parametrize("broken", ["down", None, Answer("down", {"down": "high"})])  # type: ignore[dict-item]
+@pytest.mark.parametrize(
+    "broken",
+    [
+        "down",
+        None,
+        Answer("down", {"down": "high"}),  # type: ignore[dict-item]
+        Answer("down", confidence="high"),  # type: ignore[arg-type]
+        Answer("down", latency_ms="12 ms"),  # type: ignore[arg-type]
+        Answer("down", messages=[{"role": "user"}]),  # type: ignore[arg-type]
+        Answer("down", raw_reply={"a": 1}),  # type: ignore[arg-type]
+        Answer("down", tokens_in=12.5),  # type: ignore[arg-type]
+    ],
+)
 def test_an_answer_that_breaks_the_contract_is_a_policy_error(broken: object) -> None:
     _, recording = play(ScriptedPolicy([broken, DOWN]))
     assert recording.decisions[0].schema_error == "policy_error"
