@@ -15,6 +15,7 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
+from rollouts.errors import UsageError
 from rollouts.records import Answer, EpisodeKey, PolicyDescription, Snapshot
 from rollouts.scenarios import Scenario
 
@@ -45,6 +46,12 @@ class PolicyContext:
 
     scenario: Scenario
     argument: str | None = None
+
+
+def refuse_argument(name: str, context: PolicyContext) -> None:
+    """For a policy that takes none. Errors: UsageError."""
+    if context.argument is not None:
+        raise UsageError(f"policy {name!r} takes no argument, but was given {context.argument!r}")
 
 
 PolicyFactory = Callable[[PolicyContext], Policy]

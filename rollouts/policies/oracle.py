@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rollouts.errors import UsageError
-from rollouts.policies.base import PolicyContext
+from rollouts.policies.base import PolicyContext, refuse_argument
 from rollouts.records import Answer, PolicyDescription, Snapshot
 
 
@@ -11,6 +11,7 @@ class OraclePolicy:
     """Probability and confidence 1 on the teacher's action, an explicit 0 on the others, latency 0."""
 
     def __init__(self, context: PolicyContext) -> None:
+        refuse_argument("oracle", context)
         if context.scenario.teacher is None:
             raise UsageError(f"policy 'oracle' needs a teacher, and scenario {context.scenario.name!r} has none")
         self._teacher = context.scenario.teacher

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from rollouts.policies.base import PolicyContext
+from rollouts.policies.base import PolicyContext, refuse_argument
 from rollouts.records import Answer, EpisodeKey, PolicyDescription, Snapshot
 
 
 class RandomPolicy:
     """Uniform over the options, the same wherever and in whatever order episodes are played."""
 
-    def __init__(self, context: PolicyContext) -> None:  # noqa: ARG002
+    def __init__(self, context: PolicyContext) -> None:
+        refuse_argument("random", context)
         self._rng = np.random.default_rng(0)
 
     def reset(self, key: EpisodeKey, rng: np.random.Generator) -> None:  # noqa: ARG002

@@ -115,3 +115,15 @@ def test_a_long_or_strange_policy_name_still_gives_one_short_name() -> None:
     run_id = default_run_id(identity(strange, facts))
     assert "/" not in run_id
     assert len(run_id) <= 78
+
+
+def test_how_the_engine_is_set_up_is_part_of_identity_its_files_are_known_by_their_hashes() -> None:
+    scenario = of()["scenarios"]["defend_the_center"]
+    assert scenario["buttons"] == {"attack": ["ATTACK"], "turn left": ["TURN_LEFT"], "turn right": ["TURN_RIGHT"]}
+    assert scenario["metric"] == "kills"
+    assert scenario["engine"]["timeout_tics"] is None
+    assert {"cfg", "wad"}.isdisjoint(scenario["engine"])
+    other = json.loads(json.dumps(of()))
+    other["scenarios"]["defend_the_center"]["engine"]["timeout_tics"] = 100
+    with pytest.raises(UsageError, match="timeout_tics is 100 there, "):
+        check_identity(other, of(), "r")

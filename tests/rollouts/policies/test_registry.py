@@ -55,3 +55,9 @@ def test_a_class_without_the_contract_is_refused() -> None:
 def test_the_oracle_needs_a_teacher() -> None:
     with pytest.raises(UsageError, match="scenario 'counting' has none"):
         make_policy("oracle", counting_scenario(teacher=None))
+
+
+@pytest.mark.parametrize("name", ["oracle", "random"])
+def test_an_argument_that_nobody_reads_is_refused(name: str) -> None:
+    with pytest.raises(UsageError, match=f"policy '{name}' takes no argument, but was given '0.9'"):
+        make_policy(f"{name}:0.9", COUNTING)
