@@ -13,6 +13,7 @@ import pytest
 
 from rollouts.errors import LeaseError
 from rollouts.run.lease import Holder, Lease, acquire_lease, read_holder, write_holder
+from rollouts.run.run_folder import RunFolder
 from rollouts.store.storage import LocalStorage
 from tests.shard_doubles import RUN_ID, hold_lease, try_lease
 
@@ -133,6 +134,19 @@ def test_who_lost_the_lease_commits_and_writes_nothing_more(tmp_path: Path) -> N
         with pytest.raises(LeaseError, match="lost the lease"):
             attempt()
     second.check()
+
+
+def test_a_driver_that_lost_the_lease_clears_nothing_of_the_next_ones(tmp_path: Path) -> None:
+    clock = Clock()
+    storage, first = held(tmp_path, clock)
+    from_elsewhere(storage)
+    take(storage, NOW + 100)
+    staged = f"{RUN_ID}/.staging/part-0000001/e2-x-0/steps.staged"
+    storage.write_bytes(staged, b"rows")
+    clock.now += 100
+    with pytest.raises(LeaseError, match="lost the lease"):
+        RunFolder(storage, RUN_ID).finish(first)
+    assert storage.read_bytes(staged) == b"rows"
 
 
 def test_a_released_lease_is_free_and_epochs_grow(tmp_path: Path) -> None:
