@@ -5,7 +5,7 @@ PIP_INSTALL := $(VENV)/bin/python -m pip install --quiet --disable-pip-version-c
 RUNTIME := $(VENV)/.runtime-installed
 DEV := $(VENV)/.dev-installed
 
-.PHONY: help setup demo test test-quick check bench chaos clean
+.PHONY: help setup demo test test-quick check bench test-chaos chaos clean
 .DEFAULT_GOAL := help
 
 help: ## list what can be made
@@ -16,8 +16,8 @@ setup: $(RUNTIME) ## set up .venv with what a run needs
 demo: $(RUNTIME) ## both scenarios, oracle and random, published seeds, frames on, then the table
 	$(VENV)/bin/rollouts run --scenario all --policy oracle --policy random --rubric rule --seeds published --frames png
 
-test: $(DEV) ## every test, the slow ones too
-	$(VENV)/bin/python -m pytest
+test: $(DEV) ## every test, the slow ones too; chaos apart
+	$(VENV)/bin/python -m pytest -m "not chaos" --durations=15
 
 test-quick: $(DEV) ## the tests that take no engine runs or Ray clusters
 	$(VENV)/bin/python -m pytest -m "not slow"
@@ -29,6 +29,9 @@ check: $(DEV) ## ruff and mypy strict
 
 bench: $(RUNTIME) ## decisions a second, side by side with the bare engine and the method this replaces
 	$(VENV)/bin/rollouts bench
+
+test-chaos: $(DEV) ## the short form of chaos: one kill of each kind
+	$(VENV)/bin/python -m pytest -m chaos
 
 chaos: $(DEV) ## kill actors, engines, a node and the driver 25 times, then compare with a calm run (KILLS, SEED)
 	$(VENV)/bin/python -m tests.chaos --kills $(or $(KILLS),25) --seed $(or $(SEED),0)

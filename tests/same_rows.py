@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
+import io
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from PIL import Image
 
 from rollouts.shards.schemas import EPISODES_EXEMPT, STEPS_EXEMPT
 
@@ -26,4 +29,22 @@ def assert_same_data(one: Path, other: Path) -> None:
         assert left.num_rows == right.num_rows, f"{table}: {left.num_rows} rows and {right.num_rows}"
         assert left.schema == right.schema, f"{table}: the schemas differ"
         for name in left.column_names:
-            assert left.column(name).to_pylist() == right.column(name).to_pylist(), f"{table}.{name} differs"
+            values = zip(left.column(name).to_pylist(), right.column(name).to_pylist(), strict=True)
+            differing = [row for row, (a, b) in enumerate(values) if a != b]
+            assert not differing, f"{table}.{name} differs in {len(differing)} rows: {_told(left, right, name, differing)}"
+
+
+def _told(left: pa.Table, right: pa.Table, name: str, rows: list[int]) -> str:
+    """The first rows that differ; of pictures their modes, and whether the pixels do."""
+    return "; ".join(
+        f"{left['episode_id'][row]} row {row}: {_seen(left[name][row].as_py())} and {_seen(right[name][row].as_py())}"
+        for row in rows[:5]
+    )
+
+
+def _seen(value: object) -> object:
+    if not (isinstance(value, dict) and value.get("bytes")):
+        return value
+    with Image.open(io.BytesIO(value["bytes"])) as picture:
+        pixels = hashlib.sha256(picture.convert("RGB").tobytes()).hexdigest()[:8]
+        return f"{len(value['bytes'])} bytes, {picture.mode}, pixels {pixels}"
