@@ -14,6 +14,7 @@ from typing import Any
 
 from grading.grade import Grade, Weights
 from grading.side_reading import feedback_rows, newest_grades, side_rows
+from grading.side_rows import newest_grades as newest_rows
 from grading.tally import GradeTally, disagreement, tally
 from rollouts.evidence.committed_run import CommittedRun
 from rollouts.metrics import percentile
@@ -22,6 +23,7 @@ from rollouts.run.side_folder import SideFolder
 SECTION = "grading"
 Group = tuple[str, str, str]
 _ROLES = {"grade": "grader", "summarize": "summarizer"}
+_GRADE_KEYS = ("episode_id", "grading", "repeat", "status")
 _CALL_SUMS = ("tokens_in", "tokens_out", "tokens_cached")
 
 
@@ -184,18 +186,25 @@ def _summarizer(
 
 
 def _credit(run: CommittedRun, side: SideFolder, credit_id: str, completed: Mapping[str, Group]) -> dict[str, Any]:
+    """Credit counts where it was given for the newest grade; what an older one left is out of date."""
     identity, newest = side.read_identity("credit", credit_id), dict[str, Counter[int]]()
     for row in side_rows(run, "credit", credit_id, ("episode_id", "grading")):
         if row["episode_id"] in completed:
             newest.setdefault(row["episode_id"], Counter())[row["grading"]] += 1
+    grades = newest_rows(side_rows(run, "grades", identity["grader_id"], _GRADE_KEYS))
+    current = [rows[max(rows)] for key, rows in newest.items() if _is_of(grades.get((key, 0)), max(rows))]
     return {
         "credit_id": credit_id,
         **{key: identity[key] for key in ("grader_id", "source", "rule", "gamma", "weights", "summarizer_id")},
-        "rows": sum(rows[max(rows)] for rows in newest.values()),
-        "episodes": len(newest),
+        "rows": sum(current),
+        "episodes": len(current),
         "of": len(completed),
-        "without": len(completed) - len(newest),
+        "without": len(completed) - len(current),
     }
+
+
+def _is_of(grade: Mapping[str, Any] | None, grading: int) -> bool:
+    return grade is not None and grade["status"] == "graded" and grade["grading"] == grading
 
 
 @dataclass

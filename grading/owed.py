@@ -119,11 +119,16 @@ def scored_episodes(rows: Keys) -> set[str]:
     return {row["episode_id"] for row in rows} - without
 
 
-def find_owed(folder: RunFolder, order: GradingOrder, units: Sequence[Unit]) -> Owed:
-    """What `order` still wants of `units` (committed ones). Errors: `StorageError`."""
+def find_owed(folder: RunFolder, order: GradingOrder, units: Sequence[Unit], *, credit_only: bool = False) -> Owed:
+    """What `order` still wants of `units` (committed ones). Errors: `StorageError`.
+
+    `credit_only`: the credit alone, from the newest grades that are there, whatever else is owed.
+    """
     look = _Look(folder, order)
     with ThreadPoolExecutor(READERS) as readers:
         found = list(readers.map(look.at, units))
+    if credit_only:
+        return Owed(credit=tuple(unit for unit, owed in zip(units, found, strict=True) if owed.uncredited))
     graded = tuple(unit for unit, owed in zip(units, found, strict=True) if owed.questions)
     return Owed(
         grades=graded,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -34,6 +33,7 @@ from grading.transcript import spans
 from rollouts.records import SideCounts, SideReport, SideShard, Unit
 from rollouts.run.side_folder import SideFolder
 from rollouts.run.side_tables import part_name
+from rollouts.scratch import ScratchFolder
 from rollouts.shards.side_rows import read_side, write_side
 
 Rows = list[dict[str, Any]]
@@ -112,8 +112,8 @@ class UnitTask:
             *(("calls", who, calls), ("summaries", order.summarizer_id, entries)),
             *(("grades", order.grader_id, grades), ("credit", order.credit_id, credit)),
         )
-        with tempfile.TemporaryDirectory(prefix="doom-rollouts-") as scratch:
-            shards = tuple(self._stage(Path(scratch), table, id, rows) for table, id, rows in staged if id and rows)
+        with ScratchFolder("side") as scratch:
+            shards = tuple(self._stage(scratch, table, id, rows) for table, id, rows in staged if id and rows)
         return SideReport(
             unit=self.unit.number,
             attempt=self.attempt,

@@ -31,20 +31,22 @@ NO_CAUSES: frozenset[str] = frozenset()
 
 @dataclass(frozen=True)
 class Asked:
-    """The grader that a command asked for, and the `weights` of R. `excused` are causes for which an episode without a
-    score is no failure of the command: nobody asked for the grader that is there by default. `plays`: episodes too, so
-    that failed ones are failures of the command."""
+    """The grader and the summarizer that a command asked for, and the `weights` of R. `excused` are causes for which an
+    episode without a score is no failure of the command: nobody asked for the grader that is there by default.
+    `plays`: episodes too, so that failed ones are failures of the command."""
 
     grader_id: str | None = None
     weights: Weights | None = None
     excused: frozenset[str] = NO_CAUSES
     plays: bool = True
+    summarizer_id: str | None = None
 
     @classmethod
     def of(cls, order: GradingOrder | None, config: GradingConfig) -> Asked:
         if order is None:
             return cls()
-        return cls(order.grader_id, order.weights, NO_CAUSES if config.grade else BY_DEFAULT)
+        excused = NO_CAUSES if config.grade else BY_DEFAULT
+        return cls(order.grader_id, order.weights, excused, summarizer_id=order.summarizer_id)
 
 
 NOBODY = Asked()
@@ -78,17 +80,26 @@ class Ending:
         """Gradings of the grader that was asked for which are not there yet, of episodes that are."""
         return int(self._grader().get("owed", 0))
 
+    @property
+    def degraded(self) -> dict[str, int]:
+        """Entries of the summarizer that was asked for which have no score, by cause."""
+        return dict(self._listed("summarizers", "summarizer_id", self.asked.summarizer_id).get("degraded_by_cause", {}))
+
     def _grader(self) -> dict[str, Any]:
-        graders = [] if self.manifest is None else self.manifest.get(SECTION, {}).get("graders", [])
-        return next((grader for grader in graders if grader["grader_id"] == self.asked.grader_id), {})
+        return self._listed("graders", "grader_id", self.asked.grader_id)
+
+    def _listed(self, names: str, key: str, id: str | None) -> dict[str, Any]:
+        found = [] if self.manifest is None else self.manifest.get(SECTION, {}).get(names, [])
+        return next((one for one in found if one[key] == id), {})
 
     @property
     def exit_code(self) -> int:
-        """0 all done; 1 failed or ungraded parts, or stopped; 128+n after signal n."""
+        """0 all done; 1 failed, ungraded or degraded parts, or stopped; 128+n after signal n."""
         if self.signal is not None:
             return 128 + self.signal
         failed = self.failed > 0 and self.asked.plays
-        return int(self.state != "complete" or failed or bool(self.ungraded) or self.gradings_owed > 0)
+        unscored = bool(self.ungraded or self.degraded)
+        return int(self.state != "complete" or failed or unscored or self.gradings_owed > 0)
 
 
 @dataclass(frozen=True)
@@ -205,6 +216,9 @@ def last_words(ending: Ending, again: str) -> list[str]:
     if ending.ungraded:
         causes = ", ".join(f"{n:,} {cause}" for cause, n in ending.ungraded.items())
         lines.append(f"{sum(ending.ungraded.values()):,} gradings have no score: {causes}")
+    if ending.degraded:
+        causes = ", ".join(f"{n:,} {cause}" for cause, n in ending.degraded.items())
+        lines.append(f"{sum(ending.degraded.values()):,} summary entries are degraded, and stay so: {causes}")
     if ending.state != "complete":
         gradings = f" and {ending.gradings_owed:,} gradings" if ending.gradings_owed else ""
         lines.append(f"stopped with {ending.owed:,} episodes{gradings} owed: {ending.cause or ending.state}")

@@ -18,7 +18,7 @@ from grading.forecast import grader_calls
 from grading.grader import GraderSettings
 from grading.lines import add_owed
 from grading.order import GradingOrder
-from grading.owed import Owed
+from grading.owed import Owed, find_owed
 from grading.said import add_feedback
 from rollouts.commands.dry_run import NO_WORK, Work, grading_plan, grading_plan_lines, played_work
 from rollouts.commands.ending import Asked, End, Ending, close, current_manifest, done, last_words, say, side_end
@@ -69,11 +69,12 @@ class _Task:
     @property
     def asked(self) -> Asked:
         told = Asked.of(self.order, self.config)
-        return replace(told, plays=False, grader_id=None if self.credit_only else told.grader_id)
+        told = replace(told, plays=False)
+        return replace(told, grader_id=None, summarizer_id=None) if self.credit_only else told
 
     def owed(self, plan: Iterable[Unit], survey: Survey) -> Owed:
-        found = self.judging.owed(self.folder, [unit for unit in plan if unit.number in survey.committed])
-        return Owed(credit=found.credit) if self.credit_only else found
+        committed = tuple(unit for unit in plan if unit.number in survey.committed)
+        return find_owed(self.folder, self.order, committed, credit_only=self.credit_only)
 
 
 def grade(  # noqa: PLR0913  the flags of the command
@@ -148,10 +149,11 @@ def _task(folder: RunFolder, config: GradingConfig, may_call: bool, credit_only:
 
 
 def _read_feedback(path: Path | None) -> tuple[FeedbackRow, ...]:
+    """Rows without a time were said when the file was written: the same file again adds nothing."""
     if path is None:
         return ()
     try:
-        return parse_feedback(path.read_text(encoding="utf-8"), datetime.now(UTC))
+        return parse_feedback(path.read_text(encoding="utf-8"), datetime.fromtimestamp(path.stat().st_mtime, UTC))
     except OSError as error:
         raise UsageError(f'--feedback "{path}": {error.strerror or error}') from None
     except UnicodeDecodeError as error:

@@ -48,10 +48,10 @@ def make_order(config: GradingConfig, run_id: str, out: str, may_call: bool = Tr
 
 
 def credit_settings(config: GradingConfig) -> CreditSettings | None:
-    """The credit rule, or None. Errors: `UsageError`."""
+    """The credit rule, or None; gamma is clamped to [0, 1]. Errors: `UsageError`."""
     if config.credit_rule == "none":
         return None
-    return CreditSettings(parse_rule(config.credit_rule), config.gamma)
+    return CreditSettings(parse_rule(config.credit_rule), min(max(config.gamma, 0.0), 1.0))
 
 
 def limits_of(config: GradingConfig, spent: Spending | None = None) -> Limits:

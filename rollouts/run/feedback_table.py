@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from rollouts.records import ShardFile
 from rollouts.run.lease import Lease
 from rollouts.run.run_folder import RunFolder
+from rollouts.scratch import ScratchFolder
 from rollouts.shards.reading import count_rows
 from rollouts.shards.side_rows import SideRow, read_side, write_side
 from rollouts.store.storage import is_temporary
@@ -45,8 +44,8 @@ class FeedbackTable:
         )
 
     def _write(self, name: str, rows: Sequence[SideRow]) -> None:
-        with tempfile.TemporaryDirectory(prefix="doom-rollouts-") as scratch:
-            local = Path(scratch) / name
+        with ScratchFolder("feedback") as scratch:
+            local = scratch / name
             write_side(local, FEEDBACK, rows, name)
             self._folder.storage.put_file(local, self._folder.path(FEEDBACK, name))
 

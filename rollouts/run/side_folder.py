@@ -17,7 +17,6 @@ from __future__ import annotations
 import itertools
 import json
 import secrets
-import tempfile
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -30,6 +29,7 @@ from rollouts.run.call_journal import CallJournal
 from rollouts.run.lease import Lease
 from rollouts.run.run_folder import STAGING, TORN, RunFolder
 from rollouts.run.side_tables import CALLS, READERS, SIDE_TABLES, SidePart, SideTables, part_name, part_of
+from rollouts.scratch import ScratchFolder
 from rollouts.shards.reading import TornShard, count_rows
 from rollouts.shards.side_rows import SideRow, read_side, write_side
 from rollouts.store.storage import is_temporary
@@ -140,8 +140,8 @@ class SideFolder(SideTables):
         self._storage.delete_tree(self.folder.path(STAGING, _staging(unit), attempt))
 
     def _put(self, path: str, table: str, rows: Sequence[SideRow]) -> None:
-        with tempfile.TemporaryDirectory(prefix="doom-rollouts-") as scratch:
-            local = Path(scratch) / "side.spool"
+        with ScratchFolder("side") as scratch:
+            local = scratch / "side.spool"
             write_side(local, table, rows, local.name)
             self._storage.put_file(local, path)
 

@@ -150,11 +150,25 @@ def test_credit_names_the_source_of_its_grades(run: CommittedRun) -> None:
     }
     rows = [{**episode(run, 1), "tick": tick, "grading": grading} for grading in (0, 1) for tick in (0, 1, 2)]
     commit_rows(run, "credit", "llm-events-1", identity, rows)
+    assert section(run)["credits"][0]["episodes"] == 0
+    commit_rows(run, "grades", "judge-1", LLM, [{**judged(run)[0], "grading": 1}])
     found = section(run)
     (told,) = found["credits"]
     assert (told["rows"], told["episodes"], told["without"]) == (3, 1, 2)
-    (line,) = grading_lines({"grading": found})
+    line = grading_lines({"grading": found})[-1]
     assert line.startswith("credit from llm grades (llm-events-1): rule events, gamma 0.9, 3 decisions of 1 episodes")
+
+
+@pytest.mark.parametrize("axes", [(1.0, 0.5, 0.0), None])
+def test_credit_of_an_older_grading_does_not_count(run: CommittedRun, axes: tuple[float, ...] | None) -> None:
+    names = ("grader_id", "source", "rule", "gamma", "weights", "summarizer_id")
+    identity = {**dict.fromkeys(names), "grader_id": "judge-1"}
+    commit_rows(run, "credit", "llm-events-1", identity, [{**episode(run, 1), "tick": 0, "grading": 0}])
+    commit_rows(run, "grades", "judge-1", LLM, [grade(run, 1, "llm", (1.0, 0.5, 0.0))])
+    assert section(run)["credits"][0]["episodes"] == 1
+    commit_rows(run, "grades", "judge-1", LLM, [{**grade(run, 1, "llm", axes), "grading": 1}])
+    (told,) = section(run)["credits"]
+    assert (told["rows"], told["episodes"], told["without"]) == (0, 0, 3)
 
 
 def call(run: CommittedRun, **values: Any) -> dict[str, Any]:

@@ -256,7 +256,10 @@ QUIET_WORLD = counting_scenario(
 def test_a_chinese_world_that_gives_orders_changes_neither_structure_nor_verdict(
     console: Console, language: str
 ) -> None:
-    """The same game with quiet texts is asked about in messages of the same shape."""
+    """The same game with quiet texts is asked about in messages of the same shape.
+
+    (The fake endpoint answers a summarizer that quotes the hostile text as if it were a grader: degraded entries.)
+    """
     name = f"worlds_{language}"
     (console.folder / f"{name}.py").write_text(WORLD)
     console.script = lambda request: says() if "goal_achievement" in _system(request) else None
@@ -264,7 +267,7 @@ def test_a_chinese_world_that_gives_orders_changes_neither_structure_nor_verdict
     shapes, texts = [], []
     for world in ("HOSTILE_WORLD", "QUIET_WORLD"):
         said = console("run", "--scenario", f"{name}:{world}", "--frames", "none", "--run-id", world.lower(), *judged)
-        assert (said.code, said.grader("llm")["mean_r"]) == (0, pytest.approx(0.1))
+        assert (said.done["ungraded"], said.grader("llm")["mean_r"]) == (0, pytest.approx(0.1))
         graded = [request for request in said.requests if "goal_achievement" in _system(request)]
         texts.append(graded[0].text)
         shapes.append([line.partition('"')[0] for line in graded[0].text.splitlines()])
@@ -428,6 +431,14 @@ def test_late_feedback_is_a_new_grading_beside_the_old(console: Console) -> None
     assert console("verify", "r").code == 0
 
 
+def test_a_feedback_file_without_times_is_stored_once(console: Console) -> None:
+    console.script = always(says())
+    path = feedback(console, {"text": "too slow"})
+    first, again = console.grade(*LLM, "--feedback", path), console.grade(*LLM, "--feedback", path)
+    assert (first.code, again.code, again.requests) == (0, 0, ())
+    assert again.section["feedback"] == {"rows": 1, "episodes": 1}
+
+
 def test_people_alone_grade_what_they_spoke_of(console: Console) -> None:
     said = console("grade", "r", "--grade", "explicit", "--feedback", feedback(console, SAID), "--json")
     grader = said.grader("explicit")
@@ -446,6 +457,30 @@ def test_credit_is_computed_again_without_a_call(console: Console, monkeypatch: 
     values = console.table("credit", "llm-constant")
     assert set(values.value) == {0.5}
     assert said.grader("llm")["mean_r"] == 0.5
+
+
+def test_credit_only_does_not_wait_for_gradings_that_are_owed(console: Console) -> None:
+    console.script = always(says())
+    console.grade(*LLM)
+    said = console.grade(*LLM, "--credit-only", "--credit", "constant:0.5", "--feedback", feedback(console, SAID))
+    (told,) = [credit for credit in said.section["credits"] if credit["rule"] == "constant:0.5"]
+    assert (said.code, said.requests, told["episodes"], told["without"]) == (0, (), 2, 0)
+
+
+def test_gamma_is_clamped_before_it_is_written_down(console: Console) -> None:
+    console.script = always(says())
+    told = [console.grade(*LLM, "--gamma", gamma).section["credits"] for gamma in ("1.5", "1.0")]
+    assert told[0] == told[1]
+    assert [credit["gamma"] for credit in told[0]] == [1.0]
+
+
+def test_degraded_entries_fail_the_command_in_one_line(console: Console) -> None:
+    console.script = always(completion("I can't help with that"))
+    words = ("grade", "r", "--summarize", "llm", "--summarizer-model", "s", "--pool", "local", "--base-url", "ENDPOINT")
+    first, again = console(*words), console(*words)
+    assert (first.code, again.code, again.requests) == (1, 1, ())
+    for said in (first, again):
+        assert "summary entries are degraded, and stay so: " in said.err.splitlines()[-1]
 
 
 # What is said before anything is spent

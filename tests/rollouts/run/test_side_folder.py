@@ -185,6 +185,26 @@ def test_a_promotion_forgets_the_replies_that_its_shard_has_and_no_other(side: S
     assert [r["call_id"] for r in side.journal.read(ID, UNIT)] == ["b"]
 
 
+def test_temporary_files_lie_where_a_sweep_finds_them(
+    folder: RunFolder, side: SideFolder, lease: Lease, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder with a lock is removed after its owner was killed."""
+    locked, put = [], LocalStorage.put_file
+
+    def looking(storage: LocalStorage, local: Path, path: str) -> None:
+        locked.append((local.parent, (local.parent / "lock").exists()))
+        put(storage, local, path)
+
+    monkeypatch.setattr(LocalStorage, "put_file", looking)
+    side.journal.write(ID, UNIT, call(1, "a"))
+    side.gather(lease)
+    said = {"channel": "explicit", "polarity": "positive", "magnitude": 1.0, "text": "", "time": NOON}
+    (key,) = [key for key in UNIT.keys() if key.seed == 1]  # noqa: SIM118
+    FeedbackTable(folder).add(lease, [{**episode_columns(RUN_ID, key), **said}])
+    assert [held for _, held in locked] == [True, True]
+    assert [path for path, _ in locked if path.exists()] == []
+
+
 def test_feedback_is_stored_once(folder: RunFolder, lease: Lease) -> None:
     said = {"channel": "explicit", "polarity": "positive", "magnitude": 1.0, "text": "好", "time": NOON}
     first, second = ({key: value for key, value in {**row(seed), **said}.items() if key != "unit"} for seed in (1, 2))
