@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from itertools import count
 from typing import Any
+from uuid import uuid4
 
 import ray
 from ray import exceptions
@@ -19,19 +21,32 @@ from rollouts.errors import BudgetSpent, RunStopped
 
 LOST = "the governor of model calls is lost: the same command goes on where it was"
 _MOST_WAITING = 100_000
+Answer = Permit | BudgetSpent | RunStopped | None
 
 
 class Governor:
-    """Wraps the limiter of one process. A refusal is a value here."""
+    """Wraps the limiter of one process. A refusal is a value here, and so is a place in line that was left."""
 
     def __init__(self, limits: Limits) -> None:
         self._limiter = LocalLimiter(limits)
+        self._in_line: dict[str, asyncio.Task[Permit]] = {}
 
-    async def acquire(self, order: Order) -> Permit | BudgetSpent | RunStopped:
+    async def acquire(self, order: Order, ticket: str) -> Answer:
+        """Waits for its turn under the name `ticket`; None where that was withdrawn first."""
+        place = self._in_line[ticket] = asyncio.ensure_future(self._limiter.acquire(order))
         try:
-            return await self._limiter.acquire(order)
+            return await place
         except (BudgetSpent, RunStopped) as stop:
             return stop
+        except asyncio.CancelledError:
+            return None
+        finally:
+            del self._in_line[ticket]
+
+    async def withdraw(self, ticket: str) -> None:
+        """Whoever waits under that name leaves the line. A turn that is already given still reaches the caller."""
+        if (place := self._in_line.get(ticket)) is not None:
+            place.cancel()
 
     async def settle(self, permit: Permit, outcome: Outcome) -> None:
         await self._limiter.settle(permit, outcome)
@@ -53,21 +68,23 @@ class GovernorHandle:
     def __init__(self, governor: Any, most_waiting: int) -> None:
         self._governor = governor
         self._turn = asyncio.Semaphore(most_waiting)
+        self._tickets = (f"{uuid4().hex}-{number}" for number in count())
 
     async def acquire(self, order: Order) -> Permit:
         """See `Limiter.acquire`; raises `RunStopped` also where the governor is gone."""
         async with self._turn:
-            ref = self._governor.acquire.remote(order)
-            asked = asyncio.ensure_future(_answer(ref))
+            ticket = next(self._tickets)
+            asked = asyncio.ensure_future(_answer(self._governor.acquire.remote(order, ticket)))
             try:
                 answer = await asyncio.shield(asked)
             except asyncio.CancelledError:
+                # Ray's own cancel would drop a turn that is given at the same moment: nobody would have it any more.
                 asked.add_done_callback(self._give_back)
-                ray.cancel(ref)
+                self._withdraw(ticket)
                 raise
         if isinstance(answer, Permit):
             return answer
-        raise answer
+        raise answer or asyncio.CancelledError
 
     async def settle(self, permit: Permit, outcome: Outcome) -> None:
         """See `Limiter.settle`. Not waited for: the governor takes messages of one sender in their order."""
@@ -77,14 +94,18 @@ class GovernorHandle:
         with suppress(exceptions.RayError):
             self._governor.settle.remote(permit, outcome)
 
-    def _give_back(self, asked: asyncio.Future[Permit | BudgetSpent | RunStopped]) -> None:
+    def _withdraw(self, ticket: str) -> None:
+        with suppress(exceptions.RayError):
+            self._governor.withdraw.remote(ticket)
+
+    def _give_back(self, asked: asyncio.Future[Answer]) -> None:
         if not asked.cancelled() and asked.exception() is None and isinstance(permit := asked.result(), Permit):
             self._settle(permit, UNSENT)
 
 
-async def _answer(ref: Any) -> Permit | BudgetSpent | RunStopped:
+async def _answer(ref: Any) -> Answer:
     try:
-        answer: Permit | BudgetSpent | RunStopped = await ref
+        answer: Answer = await ref
     except exceptions.RayActorError:
         return RunStopped(LOST)
     return answer

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import re
 import shutil
 import tempfile
 import time
@@ -14,6 +15,8 @@ from pathlib import Path
 
 PREFIX = "doom-rollouts-"
 MIN_AGE_S = 60.0
+_LOCK = "lock"
+_OWN_NAME = re.compile(PREFIX + r"[a-z]+-[a-z0-9_]{8}")
 
 
 class ScratchFolder:
@@ -21,7 +24,7 @@ class ScratchFolder:
 
     def __init__(self, kind: str) -> None:
         self.path = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{kind}-"))
-        lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        lock = os.open(self.path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         fcntl.flock(lock, fcntl.LOCK_EX)
         self._discard = weakref.finalize(self, _discard, self.path, lock, os.getpid())
 
@@ -44,8 +47,8 @@ def sweep_scratch(min_age_s: float = MIN_AGE_S, place: Path | None = None) -> li
     removed = []
     for folder in (place or Path(tempfile.gettempdir())).glob(f"{PREFIX}*"):
         with contextlib.suppress(OSError):
-            if is_old(folder, min_age_s) and _is_unlocked(folder / "lock"):
-                shutil.rmtree(folder)
+            if is_old(folder, min_age_s) and _is_ownerless(folder):
+                _delete(folder)
                 removed.append(folder)
     return removed
 
@@ -58,12 +61,27 @@ def is_old(path: Path, min_age_s: float) -> bool:
 
 def _discard(path: Path, lock: int, owner: int) -> None:
     if os.getpid() == owner:
-        shutil.rmtree(path, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            _delete(path)
         os.close(lock)
 
 
-def _is_unlocked(lock: Path) -> bool:
-    with lock.open("r") as file:
+def _delete(folder: Path) -> None:
+    """The lock goes last: until then a sweep can finish what a kill interrupts."""
+    for entry in folder.iterdir():
+        if entry.is_dir() and not entry.is_symlink():
+            shutil.rmtree(entry, ignore_errors=True)
+        elif entry.name != _LOCK:
+            entry.unlink(missing_ok=True)
+    (folder / _LOCK).unlink(missing_ok=True)
+    folder.rmdir()
+
+
+def _is_ownerless(folder: Path) -> bool:
+    """No lock is there only where the owner was killed as it began or ended: then there is nothing else either."""
+    if not any(folder.iterdir()):
+        return _OWN_NAME.fullmatch(folder.name) is not None
+    with (folder / _LOCK).open("r") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

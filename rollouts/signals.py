@@ -1,7 +1,8 @@
 """SIGINT and SIGTERM: the first asks to stop, the second stops at once, and so does a first that is not obeyed in time.
 
     with Signals(before_exit=print_how_to_resume) as signals:
-        ray.init(...)
+        with signals.obeyed_at_once():
+            ray.init(...)
         signals.install()              # ray.init replaces the SIGTERM handler
         drive(..., signals=signals)    # sees signals.received
 
@@ -46,7 +47,9 @@ class Signals:
         self._grace_s = grace_s
         self._spares = spares
         self._raises = False
+        self._at_once = False
         self._left = threading.Event()
+        self._exiting = threading.Lock()
         self._undo: Callable[[], None] = lambda: None
 
     def __enter__(self) -> Signals:
@@ -86,6 +89,17 @@ class Signals:
         finally:
             self._raises = False
 
+    @contextmanager
+    def obeyed_at_once(self) -> Iterator[None]:
+        """Inside, nothing is under way that had to be put away: the first signal ends the process."""
+        self._at_once = True
+        try:
+            if self.received is not None:
+                self._exit(self.received)
+            yield
+        finally:
+            self._at_once = False
+
     def _handle(self, number: int, _frame: FrameType | None) -> None:
         first = self.received is None
         self.received = self.received or number
@@ -99,7 +113,7 @@ class Signals:
             for number in numbers:
                 if number in STOPPING:
                     seen += 1
-                    if seen > 1:
+                    if seen > 1 or self._at_once:
                         self._exit(number)
                     threading.Thread(target=self._lose_patience, args=(number,), daemon=True).start()
         os.close(read_end)
@@ -109,7 +123,8 @@ class Signals:
             self._exit(number)
 
     def _exit(self, number: int) -> None:
-        """A Ray of our own goes too: some of it would take its time to notice."""
+        """A Ray of our own goes too: some of it would take its time to notice. Only the first caller gets on."""
+        self._exiting.acquire()
         with suppress(Exception):
             if self._before_exit is not None:
                 self._before_exit(number)

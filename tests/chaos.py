@@ -28,6 +28,7 @@ import psutil
 
 from rollouts.scratch import sweep_scratch
 from tests.console import lost_memory
+from tests.processes import descendants
 from tests.same_rows import assert_same_data
 
 KINDS = ("actor", "engine", "stopped engine", "node", "driver")
@@ -122,12 +123,7 @@ class Stage:
         return (self.out / f"driver-{self.starts}.log").read_text()[-3000:]
 
     def _processes(self, name: str) -> list[psutil.Process]:
-        found = []
-        for process in psutil.Process().children(recursive=True):
-            with suppress(psutil.Error):
-                if process.name().startswith(name[:15]) and process.status() != psutil.STATUS_STOPPED:
-                    found.append(process)
-        return sorted(found, key=lambda process: process.pid)
+        return [process for process in descendants(name) if not _is_stopped(process)]
 
     def _signal(self, processes: list[psutil.Process], what: signal.Signals) -> bool:
         if not processes:
@@ -169,6 +165,13 @@ def disturbed_run(setting: Setting, out: Path, tell: Callable[[str], None] = pri
     return stage.killed
 
 
+def _is_stopped(process: psutil.Process) -> bool:
+    try:
+        return process.status() == psutil.STATUS_STOPPED
+    except psutil.NoSuchProcess:
+        return True
+
+
 @contextmanager
 def marked(folder: Path) -> Iterator[str]:
     """Whatever is started inside carries a mark, wherever its parents go, and has `folder` for its temporary files."""
@@ -186,15 +189,23 @@ def marked(folder: Path) -> Iterator[str]:
 def leftovers(mark: str, scratch: Path, memory_before: set[str]) -> list[str]:
     """Processes with the mark, engines' shared memory that was not there before, and scratch folders that the next run
     would not sweep (who dies in the last moment has nobody left to do it)."""
-    psutil.wait_procs(psutil.Process().children(recursive=True), timeout=5)
+    psutil.wait_procs(_marked(mark), timeout=10)  # workers of a lost node are nobody's children any more
     sweep_scratch(min_age_s=0, place=scratch)
     left = [str(path) for path in sorted(scratch.glob("doom-rollouts-*"))]
     left += sorted(lost_memory() - memory_before)
-    for process in psutil.process_iter(["name"]):
+    for process in _marked(mark):
+        with suppress(psutil.NoSuchProcess):
+            left.append(f"process {process.pid} {process.name()}")
+    return left
+
+
+def _marked(mark: str) -> list[psutil.Process]:
+    found = []
+    for process in psutil.process_iter():
         with suppress(psutil.Error):
             if process.environ().get(MARK) == mark:
-                left.append(f"process {process.pid} {process.info['name']}")
-    return left
+                found.append(process)
+    return found
 
 
 def chaos(setting: Setting, folder: Path, tell: Callable[[str], None] = print) -> Counter[str]:

@@ -80,7 +80,8 @@ class Place:
 
     def _ray(self, signals: Signals) -> Cluster:
         if self._cluster is None:
-            self._cluster = Cluster(ClusterSettings(self._address))
+            with signals.obeyed_at_once():
+                self._cluster = Cluster(ClusterSettings(self._address))
             signals.install()
         return self._cluster
 
@@ -89,7 +90,8 @@ def make_pool(prepared: Prepared, signals: Signals) -> Pool:
     """A pool that nobody shares a Ray with: its `close` leaves that too. Errors: as `Place.rollout_pool`."""
     if prepared.config.pool == "local":
         return _local_pool(prepared, signals)
-    pool = open_ray_pool(_workers(prepared), _wish(prepared))
+    with signals.obeyed_at_once():
+        pool = open_ray_pool(_workers(prepared), _wish(prepared))
     signals.install()
     return pool
 

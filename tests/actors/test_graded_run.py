@@ -15,7 +15,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,7 @@ from rollouts.run.run_folder import RunFolder
 from rollouts.signals import Signals
 from tests.gated import GATE_DIR, gate
 from tests.graded_runs import COUNTING, GradedRun, Wished, graded, rows_of
+from tests.processes import descendants
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default")]
 ROOT = Path(__file__).resolve().parents[2]
@@ -206,13 +207,11 @@ def seen_at_least(fake: FakeEndpoint, requests: int) -> None:
     assert fake.wait_until(lambda: len(fake.requests) >= requests, 120), f"only {len(fake.requests)} requests came"
 
 
-def kill(driver: psutil.Process, name: str) -> bool:
+def kill(driver: int, name: str) -> bool:
     """SIGKILL one process below the driver whose name begins so."""
-    for process in driver.children(recursive=True):
-        with suppress(psutil.Error):
-            if process.name().startswith(name):
-                process.kill()
-                return True
+    for process in descendants(name, driver)[:1]:
+        process.kill()
+        return True
     return False
 
 
@@ -222,7 +221,7 @@ def test_killed_graders_summarizers_and_drivers_cost_nothing_that_was_stored(tmp
         with started(command, environment) as driver:
             for moment, name in ((16, "ray::GraderActo"), (32, "ray::Summarizer"), (48, "ray::Summarizer")):
                 seen_at_least(fake, moment)
-                assert kill(psutil.Process(driver.pid), name), f"{name} is not there"
+                assert kill(driver.pid, name), f"{name} is not there"
             seen_at_least(fake, 70)
             driver.send_signal(signal.SIGKILL)
         assert fake.wait_until(lambda: fake.connections == 0, 30)

@@ -17,9 +17,11 @@ from rollouts.pools.patience import Limits
 from rollouts.pools.pool import Pool
 from tests.actors.players import MakeFake
 from tests.pool_doubles import FakeCommits, make_units
+from tests.processes import gone
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default")]
 HALF = Share(0.5, 0)
+ACTOR = "ray::RolloutActor"
 QUICK = Limits(rest_s=0.05, longest_rest_s=0.2, stall_s=1.0, first_decision_s=1.5)
 
 
@@ -44,22 +46,11 @@ def run(make: MakeFake, units: int = 8, slots: int = 2, limits: Limits = QUICK) 
     return outcome, [event.text for event in events if isinstance(event, Remark)]
 
 
-def actor_processes() -> list[psutil.Process]:
-    return [p for p in psutil.Process().children(recursive=True) if "RolloutActor" in p.name()]
-
-
-def gone(deadline_s: float = 5.0) -> bool:
-    over = time.monotonic() + deadline_s
-    while actor_processes() and time.monotonic() < over:
-        time.sleep(0.05)
-    return not actor_processes()
-
-
 def test_plays_everything_and_leaves_no_actor() -> None:
     outcome, remarks = run(MakeFake(), units=200, slots=3)
     assert outcome == Outcome("complete", committed=200, owed=0, failed_episodes=0)
     assert remarks == []
-    assert gone()
+    assert gone(ACTOR)
 
 
 def test_a_killed_actor_costs_nothing_but_time(tmp_path: Path) -> None:
@@ -85,7 +76,7 @@ def test_a_hung_actor_is_killed_and_a_slow_one_is_not(tmp_path: Path) -> None:
     assert [r.partition(":")[2] for r in remarks] == [
         " no decision for too long: the engine, the environment or the policy hangs"
     ]
-    assert gone()
+    assert gone(ACTOR)
 
 
 def test_the_first_true_error_of_a_constructor_reaches_the_driver() -> None:
@@ -95,7 +86,7 @@ def test_the_first_true_error_of_a_constructor_reaches_the_driver() -> None:
     assert outcome.cause == "3 tries in a row failed by one cause: ValueError: bad weights path X"
     assert all(remark.endswith("could not start: ValueError: bad weights path X") for remark in remarks)
     assert time.monotonic() - started < 15
-    assert gone()
+    assert gone(ACTOR)
 
 
 def test_the_first_true_error_of_a_task_reaches_the_driver() -> None:

@@ -23,6 +23,7 @@ from rollouts.pools.players import MakeWorker
 from rollouts.pools.pool import Pool
 from rollouts.run.run_folder import RunFolder
 from tests.actors.real_run import play
+from tests.processes import descendants
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default")]
 ROOT = Path(__file__).resolve().parents[2]
@@ -51,10 +52,6 @@ def hashes(folder: RunFolder) -> dict[str, str]:
     return found
 
 
-def engines() -> list[psutil.Process]:
-    return [p for p in psutil.Process().children(recursive=True) if p.name() == "vizdoom"]
-
-
 def test_actors_and_this_process_play_the_same(tmp_path: Path) -> None:
     alone, here = play(tmp_path / "local", lambda make: LocalPool(make.here()))
     shared, there = play(tmp_path / "ray", ray_pool)
@@ -63,7 +60,7 @@ def test_actors_and_this_process_play_the_same(tmp_path: Path) -> None:
     assert hashes(here) == hashes(there)
     logs = [path.read_text() for path in Path(there.describe("logs")).iterdir()]
     assert sum(log.count('"event": "episode"') for log in logs) == 4
-    assert not engines()
+    assert not descendants("vizdoom")
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
@@ -75,7 +72,7 @@ def test_an_engine_that_dies_or_hangs_changes_no_row(tmp_path: Path, number: sig
         if isinstance(event, Remark):
             remarks.append(event.text)
         elif not hit:
-            for engine in engines()[:1]:
+            for engine in descendants("vizdoom")[:1]:
                 engine.send_signal(number)
                 hit.append(engine.pid)
 
@@ -96,9 +93,8 @@ def test_a_signal_ends_it_in_time_and_nothing_is_left(tmp_path: Path, ray_dir: s
     assert driver.stdout is not None
     assert driver.stdout.readline() == "committed\n"
     family = psutil.Process(driver.pid).children(recursive=True)
-    names = [process.name() for process in family]
-    assert "raylet" in names
-    assert "vizdoom" in names
+    assert descendants("raylet", driver.pid)
+    assert descendants("vizdoom", driver.pid)
     driver.send_signal(signal.SIGTERM)
     begun = time.monotonic()
     out, _ = driver.communicate(timeout=30)

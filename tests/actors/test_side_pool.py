@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 from actors.cluster import Cluster, ClusterSettings
@@ -21,8 +20,10 @@ from rollouts.pools.patience import DeathCaps, Limits
 from rollouts.pools.pool import Finished, Lost, Started, Task
 from tests.lane_doubles import MakeFakeJudge, SideCommitsDouble
 from tests.pool_doubles import make_units
+from tests.processes import descendants, gone
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default")]
+ACTOR = "ray::GraderActor"
 QUICK = Limits(
     unit_deaths=DeathCaps(together=10**9),
     failed_episodes=None,
@@ -62,23 +63,12 @@ def start_both(pool: LanePool) -> None:
         started += [event.slot for event in pool.wait(0.2) if isinstance(event, Started)]
 
 
-def actor_processes() -> list[psutil.Process]:
-    return [p for p in psutil.Process().children(recursive=True) if p.name().startswith("ray::GraderActo")]
-
-
-def gone(deadline_s: float = 5.0) -> bool:
-    over = time.monotonic() + deadline_s
-    while actor_processes() and time.monotonic() < over:
-        time.sleep(0.05)
-    return not actor_processes()
-
-
 def test_all_lanes_of_all_actors_work_and_leave_nothing() -> None:
     outcome, remarks, commits = run(lanes_of(MakeFakeJudge(seconds=0.2)), units=60)
     assert outcome == Outcome("complete", committed=60, owed=0, failed_episodes=0)
     assert commits.units() == list(range(60))
     assert remarks == []
-    assert gone()
+    assert gone(ACTOR)
 
 
 def test_a_killed_actor_costs_its_units_only_time(tmp_path: Path) -> None:
@@ -97,7 +87,7 @@ def test_an_actor_that_hangs_is_ended_with_all_its_lanes(tmp_path: Path) -> None
     assert outcome.state == "complete"
     assert commits.units() == list(range(30))
     assert any("hangs" in remark for remark in remarks)
-    assert gone()
+    assert gone(ACTOR)
 
 
 def test_an_actor_that_waits_long_is_left_alone() -> None:
@@ -109,7 +99,7 @@ def test_an_actor_that_waits_long_is_left_alone() -> None:
 def test_the_first_true_error_of_a_judge_that_cannot_be_made_reaches_the_driver() -> None:
     outcome, _, _ = run(lanes_of(MakeFakeJudge(fault=UsageError("no endpoint is known"))))
     assert (outcome.state, outcome.cause) == ("stopped", "no endpoint is known")
-    assert gone()
+    assert gone(ACTOR)
 
 
 def test_a_poisonous_unit_stops_the_line_at_last() -> None:
@@ -130,7 +120,7 @@ def test_what_a_killed_actor_had_in_flight_is_free_for_the_others() -> None:
     pool.send(0, Task(first, "a"))
     time.sleep(0.1)
     pool.send(1, Task(second, "b"))
-    before = actor_processes()
+    before = descendants(ACTOR)
     assert len(before) == 2
     pool.kill(0)
     begun = time.monotonic()
@@ -138,14 +128,14 @@ def test_what_a_killed_actor_had_in_flight_is_free_for_the_others() -> None:
         assert time.monotonic() - begun < 10, "the turn of the dead one is still taken"
     assert [event.slot for event in finished] == [1]
     pool.close()
-    assert gone()
+    assert gone(ACTOR)
 
 
 def test_a_lane_that_shares_a_killed_actor_is_told_so() -> None:
     pool = lanes_of(MakeFakeJudge(seconds=5.0), actors=1, lanes=2)
     start_both(pool)
     pool.send(0, Task(make_units(1)[0], "a"))
-    for process in actor_processes():
+    for process in descendants(ACTOR):
         os.kill(process.pid, signal.SIGKILL)
     lost: list[int] = []
     begun = time.monotonic()

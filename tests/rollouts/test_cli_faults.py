@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.console import Started, command, environment, last_line, left_over, lost_memory, rollouts
+from tests.processes import descendants
 from tests.same_rows import assert_same_data
 
 pytestmark = pytest.mark.slow
@@ -119,6 +120,18 @@ def test_the_second_ctrl_c_stops_at_once(tmp_path: Path, pool: str) -> None:
     assert code == 128 + signal.SIGINT
     assert took_s < 2.0
     assert "interrupted" in err
+    assert "Traceback" not in err
+
+
+def test_a_ctrl_c_while_ray_starts_stops_at_once_and_leaves_nothing(tmp_path: Path) -> None:
+    run = Started(tmp_path, ("run", *DEFEND, "--run-id", "r"))
+    while not descendants("raylet", run.process.pid):
+        time.sleep(0.02)
+    run.ctrl_c()
+    code, _, err, took_s = run.end()
+    assert code == 128 + signal.SIGINT
+    assert took_s < 2.0
+    assert err.splitlines()[-1].endswith("the same command again goes on where it was")
     assert "Traceback" not in err
 
 

@@ -8,6 +8,7 @@ import psutil
 import pytest
 
 from tests.console import Started
+from tests.processes import descendants
 
 pytestmark = pytest.mark.slow
 ACTOR_MIB = 300
@@ -27,7 +28,7 @@ def test_the_driver_stays_flat_and_an_actor_below_300_mib(tmp_path: Path) -> Non
     while (told := run.wait_for("progress"))["episodes"] < 800:
         if told["episodes"] > 200:
             drivers.append(rss_mib(driver))
-            actors += [rss_mib(p) for p in driver.children(recursive=True) if p.name().startswith("ray::RolloutAc")]
+            actors += [rss_mib(p) for p in descendants("ray::RolloutActor", driver.pid)]
     assert run.end()[0] == 0
     assert len(actors) > 3
     assert max(actors) < ACTOR_MIB

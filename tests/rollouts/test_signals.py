@@ -74,6 +74,14 @@ def test_who_does_not_obey_in_time_is_stopped() -> None:
     assert end(process) == (143, "resume 15\n")
 
 
+@pytest.mark.parametrize("early", [False, True])
+def test_while_nothing_is_under_way_the_first_signal_stops_at_once(early: bool) -> None:
+    at_once = f"with signals.obeyed_at_once(): {DEAF}"
+    process = start(f"exec('{POLITE[6:-2]}'); exec({at_once!r})" if early else f"exec({at_once!r})")
+    process.send_signal(signal.SIGTERM)
+    assert end(process) == (143, "resume 15\n")
+
+
 def test_inside_interruptible_the_first_signal_raises_and_no_policy_can_swallow_it() -> None:
     def policy() -> None:
         try:
