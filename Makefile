@@ -4,8 +4,10 @@ VENV := .venv
 PIP_INSTALL := $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 RUNTIME := $(VENV)/.runtime-installed
 DEV := $(VENV)/.dev-installed
+# The tests of a file share what is dear to start. Most of them wait more than they compute.
+TWO_AT_A_TIME := --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: help setup demo test test-quick check bench test-chaos chaos clean
+.PHONY: help setup demo test test-quick check bench chaos clean
 .DEFAULT_GOAL := help
 
 help: ## list what can be made
@@ -16,11 +18,11 @@ setup: $(RUNTIME) ## set up .venv with what a run needs
 demo: $(RUNTIME) ## both scenarios, oracle and random, published seeds, frames on, then the table
 	$(VENV)/bin/rollouts run --scenario all --policy oracle --policy random --rubric rule --seeds published --frames png
 
-test: $(DEV) ## every test, the slow ones too; chaos apart
-	$(VENV)/bin/python -m pytest -m "not chaos" --durations=15
+test: $(DEV) ## every test, the slow ones too, two at a time
+	$(VENV)/bin/python -m pytest $(TWO_AT_A_TIME) --durations=15
 
 test-quick: $(DEV) ## the tests that take no engine runs or Ray clusters
-	$(VENV)/bin/python -m pytest -m "not slow"
+	$(VENV)/bin/python -m pytest $(TWO_AT_A_TIME) -m "not slow"
 
 check: $(DEV) ## ruff and mypy strict
 	$(VENV)/bin/ruff check .
@@ -29,9 +31,6 @@ check: $(DEV) ## ruff and mypy strict
 
 bench: $(RUNTIME) ## decisions a second, side by side with the bare engine and the method this replaces
 	$(VENV)/bin/rollouts bench
-
-test-chaos: $(DEV) ## the short form of chaos: one kill of each kind
-	$(VENV)/bin/python -m pytest -m chaos
 
 chaos: $(DEV) ## kill actors, engines, a node and the driver 25 times, then compare with a calm run (KILLS, SEED)
 	$(VENV)/bin/python -m tests.chaos --kills $(or $(KILLS),25) --seed $(or $(SEED),0)

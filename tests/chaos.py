@@ -27,7 +27,7 @@ from pathlib import Path
 import psutil
 
 from rollouts.scratch import sweep_scratch
-from tests.console import lost_memory
+from tests.console import lost_memory, newly_lost_memory
 from tests.processes import descendants
 from tests.same_rows import assert_same_data
 
@@ -192,7 +192,7 @@ def leftovers(mark: str, scratch: Path, memory_before: set[str]) -> list[str]:
     psutil.wait_procs(_marked(mark), timeout=10)  # workers of a lost node are nobody's children any more
     sweep_scratch(min_age_s=0, place=scratch)
     left = [str(path) for path in sorted(scratch.glob("doom-rollouts-*"))]
-    left += sorted(lost_memory() - memory_before)
+    left += sorted(newly_lost_memory(memory_before))
     for process in _marked(mark):
         with suppress(psutil.NoSuchProcess):
             left.append(f"process {process.pid} {process.name()}")

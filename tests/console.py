@@ -15,9 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+import pyarrow.parquet as pq
 
 ROOT = Path(__file__).resolve().parents[1]
 MARK = uuid.uuid4().hex
+POOLS = ("ray", "local")
+DEFEND = ("--scenario", "defend_the_center", "--frames", "none")
 
 
 def command(*words: str) -> list[str]:
@@ -38,6 +41,11 @@ def rollouts(folder: Path, *words: str, code: int = 0, **more: str) -> subproces
 
 def last_line(done: subprocess.CompletedProcess[str]) -> str:
     return done.stderr.splitlines()[-1]
+
+
+def episodes(folder: Path, run_id: str = "r") -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = pq.read_table(folder / "runs" / run_id / "episodes").to_pylist()
+    return sorted(found, key=lambda row: (row["seed"], row["unit"]))
 
 
 def left_over(patience_s: float = 2.0) -> list[str]:
@@ -65,6 +73,14 @@ def lost_memory() -> set[str]:
             text = maps.read_text(errors="replace")
             names -= {name for name in names if name in text}
     return names
+
+
+def newly_lost_memory(before: set[str], patience_s: float = 2.0) -> set[str]:
+    """What of it was not there before; an engine that starts elsewhere has not mapped its own for a moment."""
+    over = time.monotonic() + patience_s
+    while (found := lost_memory() - before) and time.monotonic() < over:
+        time.sleep(0.05)
+    return found
 
 
 @dataclass

@@ -11,7 +11,6 @@ from tests.chaos import KINDS, Setting, chaos
 
 
 @pytest.mark.slow
-@pytest.mark.chaos
 @pytest.mark.filterwarnings("default")
 def test_whatever_is_killed_the_tables_are_those_of_a_calm_run() -> None:
     setting = Setting(seeds=24, episodes_per_unit=2, kills=len(KINDS), limit_s=200)

@@ -12,7 +12,7 @@ import vizdoom
 from rollouts.doom.engine import ENGINE_VERSION, Engine, provenance
 from rollouts.errors import EngineLost, ScenarioError
 from rollouts.scenarios import SCENARIOS, EngineSetup
-from tests.console import lost_memory
+from tests.console import lost_memory, newly_lost_memory
 
 SETUP = EngineSetup("defend_the_center.cfg")
 BUTTONS = ("ATTACK", "TURN_LEFT", "TURN_RIGHT")
@@ -42,7 +42,7 @@ def test_a_killed_engine_is_lost_and_leaves_nothing(tmp_path: Path, monkeypatch:
         engine.game.make_action([0.0, 0.0, 0.0], 4)
     engine.close()
     assert engine.pid() is None
-    assert lost_memory() <= before
+    assert newly_lost_memory(before) == set()
     assert list(tmp_path.iterdir()) == []
 
 
