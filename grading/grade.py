@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from grading.judged import JudgedCall
-from grading.prompt_files import PromptRef
 from grading.replies import Label
 from grading.task_summary import Cuts
 from rollouts.calls.replies import Cause
 from rollouts.errors import UsageError
+from rollouts.prompt_files import PromptRef
 
 Source = Literal["llm", "explicit", "heuristic"]
 Status = Literal["graded", "ungraded"]

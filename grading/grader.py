@@ -5,8 +5,6 @@ Knows nothing of endpoints (a `Call` is injected), storage or games. It never se
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, get_args
@@ -14,14 +12,15 @@ from typing import Any, Literal, get_args
 from grading.feedback import MAX_ROWS, FeedbackRow, feedback_block
 from grading.grade import Grade
 from grading.judged import JudgedCall, Observer, ignore
-from grading.prompt_files import Prompt, load_prompt
+from grading.prompt_files import load_prompt
 from grading.replies import AXES, LABELS, VERDICT_KEYS, Verdict, read_verdict
 from grading.task_summary import NO_STAND_INS, Caps, Cuts, StandIn, TaskSummary, task_summary
 from grading.transcript import Transcript
 from rollouts.calls.chat_records import Call, ChatMessage, ChatRequest, ReplySchema
 from rollouts.calls.replies import Cause, ReplyRefused
 from rollouts.errors import UsageError
-from rollouts.naming import slug
+from rollouts.naming import identified
+from rollouts.prompt_files import Prompt
 
 Presentation = Literal["forward", "reversed", "padded"]
 """`reversed` shows the axes, the labels and the two blocks in the opposite order, `padded` adds lines that say nothing:
@@ -78,12 +77,6 @@ class GraderSettings:
     def grader_id(self) -> str:
         """Slug of the model and 8 hex of the identity; weights are no part of it."""
         return identified(self.model, self.identity())
-
-
-def identified(name: str, identity: Mapping[str, Any]) -> str:
-    """`<slug>-<8 hex of the identity>`: a folder name."""
-    text = json.dumps(identity, sort_keys=True, ensure_ascii=False)
-    return f"{slug(name)}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,11 +12,12 @@ from typing import Any, Literal
 
 from grading.credit import CreditSettings
 from grading.grade import Source, Weights
-from grading.grader import GraderSettings, identified
+from grading.grader import GraderSettings
 from grading.summarizer import SummarizerSettings
 from rollouts.calls.endpoint import CallSettings, Endpoint
 from rollouts.calls.prices import PRICES, Price
 from rollouts.errors import UsageError
+from rollouts.naming import identified
 
 HEURISTIC_VERSION = 1
 EXPLICIT_VERSION = 1

@@ -1,70 +1,18 @@
-"""Prompts: text files in `grading/prompts/`, one for each task and language, with an id, a version and a hash.
-
-A file starts with `id:`, `version:` and `language:` lines; sections follow, each under `=== name ===`. `$word` is a
-place to fill. The hash covers the whole file, so that any change of wording shows in every record made with it.
-"""
+"""The prompts of graders and summarizers: `grading/prompts/`, in the languages that there are."""
 
 from __future__ import annotations
 
-import hashlib
-import re
-from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import cache
-from importlib.resources import files
-from string import Template
 from typing import Literal, get_args
 
-from rollouts.calls.replies import Cause
 from rollouts.errors import UsageError
+from rollouts.prompt_files import Prompt, read_prompt
 
 Language = Literal["en", "zh"]
 LANGUAGES: tuple[Language, ...] = get_args(Language)
-_SECTION = re.compile(r"^=== (\w+) ===\n", re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True)
-class PromptRef:
-    """What a record keeps of its prompt: id, version, language and the SHA-256 (hex) of the file's text."""
-
-    id: str
-    version: int
-    language: Language
-    sha256: str
-
-
-@dataclass(frozen=True, slots=True)
-class Prompt:
-    """One prompt file: its reference, its whole text, and its sections by name."""
-
-    ref: PromptRef
-    text: str
-    sections: Mapping[str, str]
-
-    def fill(self, section: str, **values: object) -> str:
-        """The section with every `$word` filled; a `$` inside the values stays as it is."""
-        return Template(self.sections[section]).substitute(values)
-
-    def cause(self, cause: Cause) -> str:
-        """What the model is told about a reply refused for `cause`, in the prompt's language."""
-        lines = dict(line.split(": ", 1) for line in self.sections["causes"].splitlines() if line)
-        return lines.get(cause.value, cause.value)
-
-
-@cache
 def load_prompt(name: str, language: str) -> Prompt:
     """The prompt `grader` or `summarizer` in `en` or `zh`; raises `UsageError` naming the choices."""
     if language not in LANGUAGES:
         raise UsageError(f"language {language!r} is not known, choose one of: {', '.join(LANGUAGES)}")
-    text = files("grading").joinpath("prompts", f"{name}.{language}.txt").read_text(encoding="utf-8")
-    return parse_prompt(text)
-
-
-def parse_prompt(text: str) -> Prompt:
-    """A prompt file's text taken apart."""
-    head, *parts = _SECTION.split(text)
-    facts = dict(line.split(": ", 1) for line in head.splitlines())
-    language: Language = "zh" if facts["language"] == "zh" else "en"
-    digest = hashlib.sha256(text.encode()).hexdigest()
-    sections = {name: body.removesuffix("\n") for name, body in zip(parts[::2], parts[1::2], strict=True)}
-    return Prompt(PromptRef(facts["id"], int(facts["version"]), language, digest), text, sections)
+    return read_prompt("grading", name, language)

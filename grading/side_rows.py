@@ -13,11 +13,11 @@ from grading.entries import Entry
 from grading.grade import Grade, Weights
 from grading.judged import JudgedCall
 from grading.order import GradingOrder
-from grading.prompt_files import PromptRef
 from grading.task_summary import Cuts
 from grading.transcript import Span
 from rollouts.calls.chat_records import CallError, ChatReply
 from rollouts.calls.replies import Cause
+from rollouts.prompt_files import PromptRef
 from rollouts.records import EpisodeKey, Unit
 from rollouts.shards.side_rows import episode_columns
 

@@ -21,15 +21,16 @@ from grading.entries import (
     needs_compress,
     too_long,
 )
-from grading.grader import identified
 from grading.judged import JudgedCall, Observer, ignore
 from grading.pairs import CONTEXT_EXCHANGES, ToolPair
-from grading.prompt_files import Prompt, PromptRef, load_prompt
+from grading.prompt_files import load_prompt
 from grading.replies import ENTRY_KEYS, EntryReplies, EntryReply, read_entries
 from grading.text import as_text, cut, fence, quote
 from rollouts.calls.chat_records import Call, ChatMessage, ChatReply, ChatRequest, ReplySchema
 from rollouts.calls.replies import Cause, ReplyRefused
 from rollouts.errors import UsageError
+from rollouts.naming import identified
+from rollouts.prompt_files import Prompt, PromptRef
 
 MAX_BATCH = 20
 MAX_TRIES = 3

@@ -8,12 +8,15 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, cast, get_args
 
+from rollouts.calls.endpoint import Endpoint
 from rollouts.errors import UsageError
 from rollouts.frames import FRAME_FORMATS, FrameFormat
 from rollouts.grading_config import GRADERS, GRADING_KINDS, GradingConfig
+from rollouts.policies.model_settings import ANSWERS, OBSERVES, ModelSettings, Observe
 from rollouts.policies.registry import check_policy
+from rollouts.policies.reply_rules import Wanted
 from rollouts.rubrics import RUBRICS
 from rollouts.scenarios import SCENARIOS, Scenario, find_scenario
 from rollouts.seeds import MAX_SEED, PUBLISHED, parse_seeds
@@ -30,8 +33,10 @@ class RunConfig:
 
     `scenarios` holds registry names or `module:ATTRIBUTE`; `policies` holds `NAME` or `NAME:ARGUMENT`.
     `seeds` is None for the published seeds of each scenario; `tics` and `step_cap` are None for each scenario's own.
-    `actors` is None for one a CPU (the local pool is this process alone, whatever it says); `episodes_per_unit` is
-    None for the plan's own rule. `out` is a folder or a URI.
+    `actors` is None for as many as fit (the local pool is this process alone, whatever it says), `cpus_per_actor` for
+    one CPU, or a part of one where all wait for models; `episodes_per_unit` is None for the plan's own rule. `out` is
+    a folder or a URI. From `observe` on, the settings are for policies that are models (`ModelSettings`);
+    `policy_base_url` None is the endpoint that graders use.
     An actor's process is replaced after `recycle_after` episodes or above `recycle_above_mb` MiB of memory.
     """
 
@@ -46,7 +51,7 @@ class RunConfig:
     actors: int | None = None
     pool: PoolName = "ray"
     address: str | None = None
-    cpus_per_actor: float = 1.0
+    cpus_per_actor: float | None = None
     gpus_per_actor: float = 0.0
     episodes_per_unit: int | None = None
     seed: int = 0
@@ -57,6 +62,28 @@ class RunConfig:
     recycle_after: int = 1_000
     recycle_above_mb: int = 2_000
     unit_timeout_s: float | None = None
+    observe: str = "text"
+    answer: str = "letters"
+    shuffle_options: bool = False
+    history: int = 0
+    history_frames: int = 0
+    policy_temperature: float = 0.0
+    policy_max_tokens: int | None = None
+    policy_base_url: str | None = None
+
+    @property
+    def model_settings(self) -> ModelSettings:
+        """How policies that are models are shown the game, and how they answer."""
+        return ModelSettings(
+            observe=cast(Observe, self.observe),
+            answer=cast(Wanted, self.answer),
+            shuffle_options=self.shuffle_options,
+            history=self.history,
+            history_frames=self.history_frames,
+            temperature=self.policy_temperature,
+            max_tokens=self.policy_max_tokens,
+            frames=self.frames,
+        )
 
     def resolved(self) -> tuple[Scenario, ...]:
         """The scenarios themselves, in the order given."""
@@ -117,6 +144,14 @@ KINDS: dict[str, Kind] = {
     "recycle_after": "int",
     "recycle_above_mb": "int",
     "unit_timeout_s": "float",
+    "observe": "text",
+    "answer": "text",
+    "shuffle_options": "bool",
+    "history": "int",
+    "history_frames": "int",
+    "policy_temperature": "float",
+    "policy_max_tokens": "int",
+    "policy_base_url": "text",
 }
 _AT_LEAST_1 = (
     "episodes_per_seed",
@@ -126,6 +161,7 @@ _AT_LEAST_1 = (
     "episodes_per_unit",
     "recycle_after",
     "recycle_above_mb",
+    "policy_max_tokens",
 )
 _BIGGEST = 2**31 - 1
 
@@ -173,6 +209,7 @@ def _run_config(everything: Mapping[str, Given]) -> RunConfig:
     _check_names(config, source)
     _check_numbers(config, source)
     _check_places(config, source)
+    _check_models(config, source)
     return config
 
 
@@ -225,13 +262,13 @@ def _check_numbers(config: RunConfig, source: Mapping[str, str]) -> None:
             raise UsageError(f"{source[field]} is {value}: must be a whole number from 1 to {_BIGGEST}")
     if not 0 <= config.seed <= MAX_SEED:
         raise UsageError(f"{source['seed']} is {config.seed}: must be from 0 to {MAX_SEED}")
-    if config.cpus_per_actor <= 0:
+    if config.cpus_per_actor is not None and config.cpus_per_actor <= 0:
         raise UsageError(f"{source['cpus_per_actor']} is {config.cpus_per_actor:g}: must be above 0, such as 1 or 0.5")
     if config.gpus_per_actor < 0:
         raise UsageError(f"{source['gpus_per_actor']} is {config.gpus_per_actor:g}: must be 0 or above, such as 0.25")
     for field in ("cpus_per_actor", "gpus_per_actor"):
-        share: float = getattr(config, field)
-        if share > 1 and share != int(share):
+        share: float | None = getattr(config, field)
+        if share is not None and share > 1 and share != int(share):
             raise UsageError(f"{source[field]} is {share:g}: above 1 it must be a whole number")
     if config.unit_timeout_s is not None and config.unit_timeout_s <= 0:
         raise UsageError(f"{source['unit_timeout_s']} is {config.unit_timeout_s:g}: must be above 0 seconds")
@@ -245,3 +282,24 @@ def _check_places(config: RunConfig, source: Mapping[str, str]) -> None:
             f'{source["run_id"]} is "{one_line(config.run_id)}": must be one name of letters, digits, ".", "_" and "-" '
             "(no path), starting with a letter or digit"
         )
+
+
+def _check_models(config: RunConfig, source: Mapping[str, str]) -> None:
+    """Settings of policies that are models: each by itself, then those that need one another."""
+    _check_choice(source["observe"], config.observe, OBSERVES)
+    _check_choice(source["answer"], config.answer, ANSWERS)
+    for field in ("history", "history_frames"):
+        value: int = getattr(config, field)
+        if not 0 <= value <= _BIGGEST:
+            raise UsageError(f"{source[field]} is {value}: must be a whole number from 0 to {_BIGGEST}")
+    if config.policy_temperature < 0:
+        raise UsageError(f"{source['policy_temperature']} is {config.policy_temperature:g}: must be 0 or above")
+    if config.observe != "text" and config.frames == "none":
+        raise UsageError(f"{source['observe']} {config.observe} sends frames: {flag('frames')} cannot be none")
+    if config.history_frames > config.history:
+        told = f"{source['history_frames']} is {config.history_frames}, and {source['history']} is {config.history}"
+        raise UsageError(f"{told}: only exchanges that are kept can keep their picture")
+    if config.history_frames and config.observe == "text":
+        raise UsageError(f"{source['history_frames']} is for {flag('observe')} frame or both: text has no pictures")
+    if config.policy_base_url is not None:
+        Endpoint(config.policy_base_url.rstrip("/"))

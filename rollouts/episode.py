@@ -15,10 +15,10 @@ from typing import Protocol
 
 import numpy as np
 
-from rollouts.errors import BudgetSpent, RolloutsError, TryVoid
+from rollouts.errors import BudgetSpent, RolloutsError, RunStopped, TryVoid
 from rollouts.hashing import FramesHash, TrajectoryHash
 from rollouts.metrics import percentile
-from rollouts.policies.base import HasReset, Policy
+from rollouts.policies.base import HasReset, Policy, SeesTick
 from rollouts.records import Answer, Decision, EndReason, Episode, EpisodeKey, Snapshot, Transition
 from rollouts.scenarios import Environment, Scenario
 from rollouts.scrub import describe_error
@@ -61,7 +61,7 @@ def run_episode(
 ) -> Episode:
     """Play one episode; each decision goes to `recorder` as it is complete.
 
-    Raises EpisodeFailed (a record of its own), TryVoid (play it again) or BudgetSpent (it stays owed).
+    Raises EpisodeFailed (a record of its own), TryVoid (play it again), BudgetSpent (it stays owed) or RunStopped.
     """
     tally = _Tally()
     with _blame("environment"):
@@ -89,7 +89,7 @@ def _blame(stage: str) -> Iterator[None]:
     """Turn whatever the scenario's or user's code raises into a failure of the episode; void tries pass."""
     try:
         yield
-    except (TryVoid, BudgetSpent, EpisodeFailed):
+    except (TryVoid, BudgetSpent, RunStopped, EpisodeFailed):
         raise
     except Exception as error:
         raise EpisodeFailed(stage, describe_error(error)) from error
@@ -119,6 +119,7 @@ class _Asker:
         self._options = scenario.options
         self._instructions = instructions
         self._errors_in_a_row = 0
+        self._tell_tick = policy.at if isinstance(policy, SeesTick) else _ignore_tick
 
     def ask(self, tick: int, snapshot: Snapshot, previous: str | None) -> _Asked:
         try:
@@ -126,10 +127,11 @@ class _Asker:
             teacher_action = self._teach(snapshot)
         except Exception as error:
             raise EpisodeFailed("scenario", describe_error(error)) from error
+        self._tell_tick(tick)
         answer, error_text = self._answer(snapshot, text)
         schema_error = POLICY_ERROR if error_text else None
         if schema_error is None and answer.choice not in self._options:
-            schema_error = NOT_AN_OPTION
+            schema_error, error_text = answer.cause or NOT_AN_OPTION, answer.detail
         action = self._options[0] if schema_error or answer.choice is None else answer.choice
         return _Asked(tick, text, snapshot, teacher_action, answer, action, schema_error, error_text, datetime.now(UTC))
 
@@ -145,7 +147,7 @@ class _Asker:
         """The policy's answer, and the scrubbed text of its exception where it raised one (that is data)."""
         try:
             answer = _checked(self._policy.act(snapshot, text, self._options, self._instructions))
-        except (TryVoid, BudgetSpent):
+        except (TryVoid, BudgetSpent, RunStopped):
             raise
         except Exception as error:  # noqa: BLE001  whatever a policy raises, the game goes on
             return NO_ANSWER, self._count_error(describe_error(error))
@@ -157,6 +159,10 @@ class _Asker:
         if self._errors_in_a_row >= MAX_POLICY_ERRORS_IN_A_ROW:
             raise EpisodeFailed("policy", f"{MAX_POLICY_ERRORS_IN_A_ROW} errors in a row, the last: {text}")
         return text
+
+
+def _ignore_tick(_tick: int) -> None:
+    pass
 
 
 def _checked(answer: object) -> Answer:
@@ -172,8 +178,8 @@ def _checked(answer: object) -> Answer:
     return answer
 
 
-_TEXTS = ("parse_rule", "policy_text", "messages", "raw_reply", "finish_reason", "model_version")
-_NUMBERS = ("confidence", "latency_ms", "option_mass")
+_TEXTS = (*("cause", "detail", "parse_rule", "policy_text", "messages", "raw_reply", "finish_reason", "model_version"),)
+_NUMBERS = ("confidence", "latency_ms", "option_mass", "probability_bound")
 _COUNTS = ("tokens_in", "tokens_out")
 
 

@@ -18,6 +18,9 @@ AGREEMENT_NOTE = (
     "the policy does what the named rule prescribes."
 )
 
+EXACT = "exact"
+EXACT_NOTE = "As if every reply that was not, character for character, what was asked for had been out of schema."
+
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
@@ -164,6 +167,45 @@ class AgreementTally:
             ece=self._calibration.equal_mass().ece,
             n_usable=self._n_usable,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class ExactMatch:
+    """The same decisions if nothing but exact replies had been accepted, over `n` asked ones."""
+
+    n: int
+    n_out_of_schema: int
+    agreement: float | None
+    note: str = EXACT_NOTE
+
+
+class ExactTally:
+    """Counts the decisions of a policy that reads a model's reply by a written rule, fed batch by batch.
+
+    A reply is exact where the rule is `exact`; one without a rule could not be read at all.
+    """
+
+    def __init__(self) -> None:
+        self._n = 0
+        self._exact = 0
+        self._judged = 0
+        self._agreed = 0
+        self._any_rule = False
+
+    def add(self, rows: DecisionColumns, parse_rules: Sequence[str | None]) -> None:
+        self._any_rule = self._any_rule or any(rule is not None for rule in parse_rules)
+        exact = np.array([rule == EXACT for rule in parse_rules], np.bool_) & ~rows.out_of_schema & rows.asked
+        judged = rows.asked & (rows.teacher >= 0)
+        self._n += int(rows.asked.sum())
+        self._exact += int(exact.sum())
+        self._judged += int(judged.sum())
+        self._agreed += int((exact & judged & (rows.own == rows.teacher)).sum())
+
+    def result(self) -> ExactMatch | None:
+        """None where no reply was read by a rule."""
+        if not self._any_rule:
+            return None
+        return ExactMatch(self._n, self._n - self._exact, self._agreed / self._judged if self._judged else None)
 
 
 def usable_rows(rows: DecisionColumns) -> Bools:

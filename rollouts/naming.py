@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
+from collections.abc import Mapping
+from typing import Any
 
 _UNSAFE = re.compile(r"[^a-z0-9._-]+")
 MAX_SLUG = 60
@@ -18,3 +21,9 @@ def slug(name: str) -> str:
     if safe == name and safe:
         return name
     return f"{safe or 'x'}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+
+
+def identified(name: str, identity: Mapping[str, Any]) -> str:
+    """`<slug>-<8 hex of the identity>`: a folder name."""
+    text = json.dumps(identity, sort_keys=True, ensure_ascii=False)
+    return f"{slug(name)}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"

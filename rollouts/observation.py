@@ -100,3 +100,9 @@ def describe_health_gathering(snapshot: Snapshot, previous: str | None) -> str:
         f"{describe_things(snapshot.things, 'item', MOST_ITEMS)} {depth}"
         f"Health is {snapshot.health}.{describe_previous(previous)}"
     )
+
+
+def describe_status(snapshot: Snapshot) -> str:
+    """Health, ammo and kills, those that the scenario has; nothing of what is in view."""
+    known = (("Health is", snapshot.health), ("Ammo is", snapshot.ammo), ("Kills so far:", snapshot.kills))
+    return " ".join(f"{words} {value}." for words, value in known if value is not None)

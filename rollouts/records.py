@@ -113,7 +113,11 @@ class Transition:
 class Answer:
     """What a policy replied. `choice` is its own answer, word for word, or None when it had none.
 
-    `probabilities` maps options to numbers as the policy gave them (may be empty or partial).
+    `probabilities` maps options to numbers as the policy gave them (may be empty or partial); none of those that it
+    leaves out is more probable than `probability_bound`. `latency_ms` is the time of the request that was answered,
+    without queue, failed tries and pauses. Where there is no choice, `cause` is a short code that says why and
+    `detail` one scrubbed line. `parse_rule` names the rule by which a model's reply was read: `exact` where the reply
+    was, character for character, what was asked for.
     `asked` is False where a mixture let the teacher act; `acted_by` then says so.
     """
 
@@ -123,9 +127,12 @@ class Answer:
     latency_ms: float | None = None
     asked: bool = True
     acted_by: ActedBy = "policy"
+    cause: str | None = None
+    detail: str | None = None
     parse_rule: str | None = None
     options_shown: tuple[str, ...] | None = None
     option_mass: float | None = None
+    probability_bound: float | None = None
     policy_text: str | None = None
     messages: str | None = None
     raw_reply: str | None = None

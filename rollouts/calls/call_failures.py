@@ -20,6 +20,11 @@ _OVERLOADED = frozenset({429, 503, 529})
 _QUOTA_CODES = frozenset({"insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "quota_exceeded"})
 _NO_MONEY = re.compile(r"insufficient (quota|balance|credit|funds)|exceeded your current quota|out of credits", re.I)
 _TOO_LONG = re.compile(r"context.?(length|window|size)|maximum context|prompt is too long|too many tokens", re.I)
+PICTURE_LIMIT = re.compile(
+    r"(too many|at most|up to|more than|max(imum)?( number)?( of)?|limit (of|is)|exceeds?( the)?( limit of)?)"
+    r" *\d* *(images?\b|image\(s\)|pictures?\b|multi-?modal)|number of (images|pictures)",
+    re.IGNORECASE,
+)
 _FILTERED = frozenset({"content_filter", "content_policy_violation", "moderation_blocked"})
 _NAMES = {401: "unauthorized", 402: "quota", 403: "forbidden", 404: "not_found", 429: "rate_limited"}
 _SECRETS = re.compile(r"\b(sk|pk|rk|key|gsk|hf|xai|nvapi)[-_][\w*.-]{6,}|(?i:bearer)\s+[\w.~+/*=-]+|//[^/@\s]+@")
@@ -112,6 +117,8 @@ def _kind(status: int, codes: frozenset[str], message: str, waits: bool) -> str:
         return "quota"
     if status in (400, 413, 422) and ("context_length_exceeded" in codes or _TOO_LONG.search(message)):
         return "context_length"
+    if status in (400, 413, 422) and PICTURE_LIMIT.search(message):
+        return "picture_limit"
     return _NAMES.get(status) or ("bad_request" if status in (400, 422) else f"http_{status}")
 
 

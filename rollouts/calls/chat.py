@@ -15,16 +15,21 @@ import random
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import openai
 
 from rollouts.calls.call_failures import Failure, bad_reply_failure, connection_failure, status_failure, timeout_failure
-from rollouts.calls.chat_reading import read_completion
 from rollouts.calls.chat_records import CallError, ChatReply, ChatRequest
-from rollouts.calls.dialect import Body, build_body, learn
+from rollouts.calls.dialect import Body, learn
 from rollouts.calls.endpoint import CallSettings, Endpoint
 from rollouts.calls.limits import Limiter, Order, Outcome, OutcomeKind, Spending
 from rollouts.calls.prices import PRICES, Price, estimate_tokens, find_price
+from rollouts.calls.wire import CHAT, Wire
+
+_RAW = {"X-Stainless-Raw-Response": "true"}
+"""Makes the package hand over the reply as it came, as its own `with_raw_response` does."""
+_OPEN: set[_Connection] = set()
 
 
 @dataclass(slots=True)
@@ -66,13 +71,14 @@ class ChatClient:
     calling it raises `BudgetSpent` and `RunStopped` (from the limiter). All that happens on the wire is in the reply.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917  all but two have defaults
         self,
         endpoint: Endpoint,
         limiter: Limiter,
         settings: CallSettings | None = None,
         prices: Mapping[str, Price] = PRICES,
         holder: str = "",
+        wire: Wire = CHAT,
     ) -> None:
         endpoint.read_key()
         self._endpoint = endpoint
@@ -80,6 +86,7 @@ class ChatClient:
         self._settings = settings or CallSettings()
         self._prices = prices
         self._holder = holder
+        self._wire = wire
         self._random = random.Random()
         self._lessons: dict[str, frozenset[str]] = {}
         self._connections: dict[asyncio.AbstractEventLoop, _Connection] = {}
@@ -114,7 +121,7 @@ class ChatClient:
         course.queue_s += time.monotonic() - queued_at
         outcome = Outcome("unsent")
         try:
-            body = build_body(request, self._known(request.model) | permit.lessons)
+            body = self._wire.build(request, self._known(request.model) | permit.lessons)
             course.adjustments = body.adjustments
             refused = self._required_but_refused(body, course)
             if refused is not None:
@@ -129,7 +136,7 @@ class ChatClient:
         connection = await self._connection()
         course.tries += 1
         sent_at = time.monotonic()
-        attempt = await connection.send(body, self._settings.time_limit_s)
+        attempt = await connection.send(self._wire, body, self._settings.time_limit_s)
         course.answer_s = time.monotonic() - sent_at
         return attempt
 
@@ -145,7 +152,8 @@ class ChatClient:
             course.refusal = attempt.message
             return _Lesson(lesson), Outcome("failed", Spending(calls=1), lesson=lesson)
         spent = None if attempt.may_have_cost else Spending(calls=1)
-        return attempt, Outcome(_outcome_kind(attempt), spent, attempt.retry_after_s, attempt.message)
+        kind = "failed" if attempt.kind in self._settings.mendable else _outcome_kind(attempt)
+        return attempt, Outcome(kind, spent, attempt.retry_after_s, attempt.message)
 
     def _priced(self, model: str, reply: ChatReply) -> tuple[ChatReply, Outcome]:
         if reply.tokens_in is None or reply.tokens_out is None:
@@ -196,7 +204,10 @@ class ChatClient:
 
 
 class _Connection:
-    """The package's client, bound to the event loop that it is made in and closed with it."""
+    """The package's client, bound to the event loop that it is made in and closed with it.
+
+    It lives until then, whoever forgets it: sockets that are collected as garbage are not closed in good order.
+    """
 
     def __init__(self, endpoint: Endpoint, on_close: Callable[[], object]) -> None:
         self._endpoint = endpoint
@@ -216,12 +227,13 @@ class _Connection:
     async def close(self) -> None:
         await self._guard.aclose()
 
-    async def send(self, body: Body, limit_s: float) -> ChatReply | Failure:
+    async def send(self, wire: Wire, body: Body, limit_s: float) -> ChatReply | Failure:
         """One request, ended after `limit_s` whatever the server does."""
+        options: Any = {"headers": _RAW}
         try:
             async with asyncio.timeout(limit_s):
-                raw = await self._client.chat.completions.with_raw_response.create(**body.fields)
-                return _read(raw.text, raw.headers, self._endpoint.read_key())
+                raw: Any = await self._client.post(wire.path, cast_to=object, body=body.fields, options=options)
+                return _read(wire, raw.text, raw.headers, self._endpoint.read_key())
         except TimeoutError:
             return timeout_failure(limit_s)
         except openai.OpenAIError as error:
@@ -232,19 +244,21 @@ class _Connection:
 
     async def _until_loop_ends(self) -> AsyncGenerator[None, None]:
         """`asyncio.run` ends the generators under way before it closes its loop: this one then closes the sockets."""
+        _OPEN.add(self)
         try:
             yield
         finally:
+            _OPEN.discard(self)
             self._on_close()
             await self._client.close()
 
 
-def _read(text: str, headers: Mapping[str, str], key: str) -> ChatReply | Failure:
+def _read(wire: Wire, text: str, headers: Mapping[str, str], key: str) -> ChatReply | Failure:
     try:
         data = json.loads(text)
     except (ValueError, RecursionError):
         return bad_reply_failure(f"the reply is not JSON: {text[:80]!r}", key)
-    return read_completion(data, headers, key)
+    return wire.read(data, headers, key)
 
 
 def _failure(error: openai.OpenAIError, key: str) -> Failure:

@@ -12,6 +12,8 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal, Protocol
 
 Role = Literal["system", "user", "assistant"]
+WireName = Literal["chat", "choice"]
+"""The languages that endpoints speak: chat completions, and decisions among options."""
 
 
 @dataclass(frozen=True, slots=True)

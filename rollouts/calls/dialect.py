@@ -11,6 +11,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
+from rollouts.calls.call_failures import PICTURE_LIMIT
 from rollouts.calls.chat_records import ChatMessage, ChatRequest
 
 LESSONS = (
@@ -72,9 +73,9 @@ def learn(status: int | None, param: str | None, message: str, body: Body) -> st
     """The lesson in an error reply: which thing that was sent does this endpoint refuse?
 
     None where the error is another. `param` is what the endpoint itself named. A prompt that is too long mentions
-    max_tokens too, and is no refusal.
+    max_tokens too, and so may one with too many pictures: these are no refusals.
     """
-    if status not in REFUSING_STATUSES or _TOO_LONG.search(message):
+    if status not in REFUSING_STATUSES or _TOO_LONG.search(message) or PICTURE_LIMIT.search(message):
         return None
     if param:
         named = _first_mentioned(param, body)

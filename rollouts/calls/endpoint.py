@@ -83,7 +83,8 @@ class CallSettings:
     call does (what an endpoint refuses to understand is mended without counting). Between failures: `pause_s`, doubled
     each time up to `pause_cap_s`, with jitter; at least as long as a Retry-After asks, up to `retry_after_cap_s`.
     `reply_tokens` is what is set aside for a reply without max_tokens. What is `required` is never dropped: where the
-    endpoint refuses it the call fails with `<name>_refused` (names as in `dialect.LESSONS`).
+    endpoint refuses it the call fails with `<name>_refused` (names as in `dialect.LESSONS`). Failures of a `mendable`
+    kind are answered by the caller with another request: to the limiter they say nothing about the endpoint.
     """
 
     time_limit_s: float = 60.0
@@ -93,6 +94,7 @@ class CallSettings:
     retry_after_cap_s: float = 60.0
     reply_tokens: int = 1024
     required: frozenset[str] = frozenset({"logprobs"})
+    mendable: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         if not 0 < self.time_limit_s < float("inf"):

@@ -70,6 +70,7 @@ _THINKING = (
 )
 _OPENINGS = tuple((re.compile(r"\s*" + o, re.IGNORECASE), re.compile(c, re.IGNORECASE)) for o, c in _THINKING)
 _ANY_CLOSING = re.compile("|".join(c for _, c in _THINKING), re.IGNORECASE)
+_ANY_TAG = re.compile("|".join(tag for pair in _THINKING for tag in pair), re.IGNORECASE)
 _FENCE = re.compile(r"\A(`{3,}|~{3,})[ \t]*[\w+-]*\s*(.*?)\s*\1\Z", re.DOTALL)
 _DECLINES = re.compile(
     r"\A\W*(i[’']?m sorry|i am sorry|sorry\b|i can[’']?t|i can ?not|i am (not able|unable)|i[’']?m (not able|unable)"
@@ -164,6 +165,16 @@ def without_thinking(text: str) -> str:
             return text[lone.end() :] if lone else text
 
 
+def shows_thinking(text: str) -> bool:
+    """Whether a tag that opens or closes thinking stands anywhere in `text`."""
+    return _ANY_TAG.search(text) is not None
+
+
+def declines(text: str) -> bool:
+    """Whether `text` begins as refusals do."""
+    return _DECLINES.match(text) is not None
+
+
 def strict_loads(text: str) -> Any:
     """JSON as the standard has it: no NaN or Infinity, no doubled keys, no lone surrogates.
 
@@ -205,7 +216,7 @@ def _refuse_text(text: str, error: ValueError) -> NoReturn:
         raise ReplyRefused(Cause.EMPTY, "nothing after the thinking")
     if _several_objects(text):
         raise ReplyRefused(Cause.AMBIGUOUS, "more than one JSON object in the reply")
-    if "{" not in text and _DECLINES.match(text):
+    if "{" not in text and declines(text):
         raise ReplyRefused(Cause.REFUSED, shown(text))
     raise ReplyRefused(Cause.NOT_JSON, shown(str(error)))
 

@@ -11,6 +11,7 @@ from cyclopts import Group, Parameter
 
 _WHAT = Group.create_ordered("What to play")
 _WHERE = Group.create_ordered("Where and with how much")
+_PLAYERS = Group.create_ordered("Policies that are models")
 _GRADING = Group.create_ordered("How to grade it")
 _MODELS = Group.create_ordered("Calls to models")
 _TROUBLE = Group.create_ordered("When things break")
@@ -40,7 +41,11 @@ class RunFlags:
     rubrics: Annotated[Texts, _flag(_WHAT, "What the policy is told: rule (default), bare or both.", "--rubric")] = None
     policies: Annotated[
         Texts,
-        _flag(_WHAT, "Who plays: oracle (default), random, or your own as module:Class; repeat for more.", "--policy"),
+        _flag(
+            _WHAT,
+            "Who plays: oracle (default), random, chat:MODEL, or your own as module:Class; repeat for more.",
+            "--policy",
+        ),
     ] = None
     seeds: Annotated[
         Text, _flag(_WHAT, "published (default), a range like 0:8, or a list like 1,5,9.", hyphen=True)
@@ -60,7 +65,12 @@ class RunFlags:
     pool: Annotated[Text, _flag(_WHERE, "ray (default), or local: one process, no Ray.")] = None
     address: Annotated[Text, _flag(_WHERE, "Ray cluster to join (none: start one on this machine).")] = None
     actors: Annotated[Text, _flag(_WHERE, "Rollout actors (one a CPU).", hyphen=True)] = None
-    cpus_per_actor: Annotated[Text, _flag(_WHERE, "CPUs an actor, fractions allowed (1).", hyphen=True)] = None
+    cpus_per_actor: Annotated[
+        Text,
+        _flag(
+            _WHERE, "CPUs an actor, fractions allowed (1; 0.125 where all policies wait for endpoints).", hyphen=True
+        ),
+    ] = None
     gpus_per_actor: Annotated[Text, _flag(_WHERE, "GPUs an actor, fractions allowed (0).", hyphen=True)] = None
     episodes_per_unit: Annotated[Text, _flag(_WHERE, "Episodes a shard (by size and number).", hyphen=True)] = None
     retry_failed: Annotated[Switch, _flag(_TROUBLE, "Play the failed episodes of this run again.")] = None
@@ -70,6 +80,27 @@ class RunFlags:
     ] = None
     recycle_above_mb: Annotated[
         Text, _flag(_TROUBLE, "MiB of memory above which it is replaced (2000).", hyphen=True)
+    ] = None
+
+    observe: Annotated[
+        Text, _flag(_PLAYERS, "What a model is shown: text (default), frame (and a status line), or both.")
+    ] = None
+    answer: Annotated[
+        Text,
+        _flag(_PLAYERS, "How it answers: letters (by log-probabilities, default), json, or plain (an option's name)."),
+    ] = None
+    shuffle_options: Annotated[Switch, _flag(_PLAYERS, "Show the options in another order at each decision.")] = None
+    history: Annotated[Text, _flag(_PLAYERS, "Earlier exchanges that are sent along (0).", hyphen=True)] = None
+    history_frames: Annotated[
+        Text, _flag(_PLAYERS, "How many of the last of them keep their picture (0).", hyphen=True)
+    ] = None
+    policy_temperature: Annotated[Text, _flag(_PLAYERS, "Sampling temperature (0).", hyphen=True)] = None
+    policy_max_tokens: Annotated[
+        Text, _flag(_PLAYERS, "Most tokens of a reply (4 for letters, else 256).", hyphen=True)
+    ] = None
+    policy_base_url: Annotated[
+        Text,
+        _flag(_PLAYERS, "Their endpoint, where it is another than --base-url; its key is POLICY_API_KEY where set."),
     ] = None
 
     def given(self) -> dict[str, object]:

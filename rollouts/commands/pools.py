@@ -30,6 +30,10 @@ from rollouts.run.side_folder import SideFolder
 from rollouts.scratch import sweep_scratch
 from rollouts.signals import Signals
 
+CPUS_OF_A_WAITER = 0.125
+"""Of a second that a model behind an endpoint takes to answer, the engine and the row take a few milliseconds: what
+bounds eight actors a CPU is memory (some 160 MB each, engine included)."""
+
 
 class Place:
     """`kind` is `local` or `ray`, `address` that of a cluster to join (None: RAY_ADDRESS, else a Ray of our own).
@@ -114,10 +118,17 @@ def _wish(prepared: Prepared) -> Wish:
     return Wish(
         ClusterSettings(config.address),
         config.actors,
-        Share(config.cpus_per_actor, config.gpus_per_actor),
+        Share(_cpus_per_actor(prepared), config.gpus_per_actor),
         config.recycle_after,
         config.recycle_above_mb,
     )
+
+
+def _cpus_per_actor(prepared: Prepared) -> float:
+    """As told; else one for each actor, unless all that is played waits for models."""
+    if prepared.config.cpus_per_actor is not None:
+        return prepared.config.cpus_per_actor
+    return CPUS_OF_A_WAITER if all(group.costs_a_call for group in prepared.groups) else 1.0
 
 
 def check_place(prepared: Prepared) -> None:

@@ -68,7 +68,7 @@ def _count(run: CommittedRun, rows: UnitRows, group: GroupTally) -> None:
         if run.latest.get(episode.episode_id) == rows.unit.number:
             group.add_episode(episode)
     for batch in rows.decisions:
-        group.add_decisions(batch.rows, batch.schema_errors, batch.n_frames)
+        group.add_decisions(batch.rows, batch.schema_errors, batch.n_frames, batch.parse_rules)
 
 
 def _table(shards: Iterable[ShardFile]) -> dict[str, Any]:

@@ -8,11 +8,11 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rollouts.metrics import AgreementTally, DecisionColumns, aggregate
+from rollouts.metrics import AgreementTally, DecisionColumns, ExactTally, aggregate
 
 COMPLETED = "completed"
 FAILED = "failed"
@@ -72,17 +72,26 @@ class GroupTally:
         self.n_triples = 0
         self.out_of_schema: Counter[str] = Counter()
         self._agreement = AgreementTally()
+        self._exact = ExactTally()
 
     def add_episode(self, row: EpisodeRow) -> None:
         self.episodes.append(row)
 
-    def add_decisions(self, rows: DecisionColumns, schema_errors: Iterable[str | None], n_triples: int) -> None:
-        """Decisions of completed episodes. `schema_errors` has the cause of each row that is out of schema."""
+    def add_decisions(
+        self,
+        rows: DecisionColumns,
+        schema_errors: Iterable[str | None],
+        n_triples: int,
+        parse_rules: Sequence[str | None] | None = None,
+    ) -> None:
+        """Decisions of completed episodes. `schema_errors` has the cause of each row that is out of schema,
+        `parse_rules` the rule by which its reply was read."""
         self.n_decisions += len(rows.asked)
         self.n_triples += n_triples
         causes = zip(rows.out_of_schema, schema_errors, strict=True)
         self.out_of_schema.update(cause or "unknown" for out, cause in causes if out)
         self._agreement.add(rows)
+        self._exact.add(rows, [None] * len(rows.asked) if parse_rules is None else parse_rules)
 
     def block(self) -> dict[str, Any]:
         """The result block: plain JSON values, the same for the same rows in any order."""
@@ -103,6 +112,9 @@ class GroupTally:
         }
         if facts.has_teacher:
             block["rubric_agreement"] = dataclasses.asdict(self._agreement.result())
+        exact = self._exact.result()
+        if exact is not None:
+            block["exact_match"] = dataclasses.asdict(exact)
         block["triples"] = self._triples()
         return block
 

@@ -10,20 +10,23 @@ The loop that calls it (rollouts/episode.py):
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 
+from rollouts.calls.chat_records import ChatReply, ChatRequest, WireName
 from rollouts.errors import UsageError
+from rollouts.policies.model_settings import ModelSettings
 from rollouts.records import Answer, EpisodeKey, PolicyDescription, Snapshot
 from rollouts.scenarios import Scenario
 
 
 class Policy(Protocol):
-    """One player. An exception from `act` is data (cause `policy_error`), except `TryVoid` and `BudgetSpent`.
+    """One player. An exception from `act` is data (cause `policy_error`), except `TryVoid`, `BudgetSpent` and
+    `RunStopped`.
 
-    A policy may also have `reset(key, rng)`, called before each episode, and `close()`.
+    A policy may also have `reset(key, rng)`, called before each episode, `at(tick)` and `close()`.
     """
 
     def act(self, snapshot: Snapshot, text: str, options: tuple[str, ...], instructions: str | None) -> Answer:
@@ -40,12 +43,42 @@ class HasReset(Protocol):
         ...
 
 
+@runtime_checkable
+class SeesTick(Protocol):
+    def at(self, tick: int) -> None:
+        """Called before each `act`: which decision of the episode it is, from 0."""
+        ...
+
+
+class ModelCall(Protocol):
+    """Asks a model and waits for the reply, whatever comes of it (`ChatReply.error`); `where` is the endpoint's URL.
+
+    Raises `BudgetSpent` and `RunStopped`.
+    """
+
+    @property
+    def where(self) -> str: ...
+
+    def __call__(self, request: ChatRequest, /) -> ChatReply: ...
+
+    def close(self) -> None: ...
+
+
+class ModelCalls(Protocol):
+    """Lets a policy call models, through the run's limits and budget."""
+
+    def open(self, wire: WireName) -> ModelCall: ...
+
+
 @dataclass(frozen=True)
 class PolicyContext:
-    """What a policy may know when it is made: its scenario and what followed the colon in `NAME:ARGUMENT`."""
+    """What a policy may know when it is made: its scenario, what followed the colon in `NAME:ARGUMENT`, how a model is
+    shown the game, and who calls models for it (None where nobody plays)."""
 
     scenario: Scenario
     argument: str | None = None
+    settings: ModelSettings = field(default_factory=ModelSettings)
+    calls: ModelCalls | None = None
 
 
 def refuse_argument(name: str, context: PolicyContext) -> None:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from rollouts.errors import UsageError
 from rollouts.importing import import_object
-from rollouts.policies.base import Policy, PolicyContext, PolicyFactory
+from rollouts.policies.base import ModelCalls, Policy, PolicyContext, PolicyFactory
+from rollouts.policies.chat import ChatPolicy
+from rollouts.policies.model_settings import ModelSettings
 from rollouts.policies.oracle import OraclePolicy
 from rollouts.policies.text_only import TextBackend, TextOnlyPolicy
 from rollouts.policies.uniform import RandomPolicy
 from rollouts.scenarios import Scenario
 
 POLICIES: dict[str, PolicyFactory] = {
+    "chat": ChatPolicy,
     "oracle": OraclePolicy,
     "random": RandomPolicy,
 }
@@ -22,11 +25,19 @@ def check_policy(spec: str) -> None:
         _user_class(spec)
 
 
-def make_policy(spec: str, scenario: Scenario) -> Policy:
-    """Make the policy that `NAME`, `NAME:ARGUMENT` or `module:Class` names, for one scenario."""
+DEFAULT_SETTINGS = ModelSettings()
+
+
+def make_policy(
+    spec: str, scenario: Scenario, settings: ModelSettings = DEFAULT_SETTINGS, calls: ModelCalls | None = None
+) -> Policy:
+    """Make the policy that `NAME`, `NAME:ARGUMENT` or `module:Class` names, for one scenario.
+
+    `settings` and `calls` are for those that are models; without `calls` they can be described and cannot act.
+    """
     name, _, argument = spec.partition(":")
     if name in POLICIES:
-        return POLICIES[name](PolicyContext(scenario, argument or None))
+        return POLICIES[name](PolicyContext(scenario, argument or None, settings, calls))
     return _widen(_user_class(spec)(), spec)
 
 

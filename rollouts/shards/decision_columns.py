@@ -20,6 +20,7 @@ COLUMNS = (
     "asked",
     "out_of_schema",
     "schema_error",
+    "parse_rule",
     "options",
     "probabilities",
     "frame.path",
@@ -35,6 +36,7 @@ class DecisionBatch:
     ticks: tuple[int, ...]
     rows: DecisionColumns
     schema_errors: tuple[str | None, ...]
+    parse_rules: tuple[str | None, ...]
     n_frames: int
 
 
@@ -68,6 +70,7 @@ def _decision_batch(batch: Any, options: Sequence[str]) -> DecisionBatch:
             probabilities=probabilities,
         ),
         schema_errors=tuple(column["schema_error"]),
+        parse_rules=tuple(column["parse_rule"]),
         n_frames=batch.num_rows - batch.column("frame").null_count,
     )
 

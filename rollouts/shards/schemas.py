@@ -12,7 +12,7 @@ from functools import cache
 import pyarrow as pa
 from pyarrow import parquet as pq
 
-SCHEMA_VERSION = "1"
+SCHEMA_VERSION = "2"
 
 STR, INT, NUM, FLAG = pa.string(), pa.int64(), pa.float64(), pa.bool_()
 TIME = pa.timestamp("us", tz="UTC")
@@ -63,6 +63,7 @@ STEPS = make_schema(
         ("options", STRINGS),
         ("options_shown", STRINGS),
         ("probabilities", _NUMBERS),
+        ("probability_bound", NUM),
         ("option_mass", NUM),
         ("confidence", NUM),
         ("latency_ms", NUM),
@@ -92,7 +93,9 @@ STEPS = make_schema(
 )
 """A row a decision. Key: (episode_id, tick), across runs with run_id. `frame` and the counters without `_after` are
 what the policy saw, before the action. `probabilities` stand in the order of `options`; an option that the policy did
-not name is null there, and the whole is null where it named none."""
+not name is null there, and the whole is null where it named none; `probability_bound` is then the most that each of
+those can have. `latency_ms` is the time of the request that was answered, alone: queue, failed tries and pauses stand
+in `calls`."""
 
 EPISODES = make_schema(
     [

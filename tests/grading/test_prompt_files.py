@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from grading.prompt_files import LANGUAGES, load_prompt, parse_prompt
+from grading.prompt_files import LANGUAGES, load_prompt
 from rollouts.calls.replies import Cause
 from rollouts.errors import UsageError
+from rollouts.prompt_files import parse_prompt
 
 ROOT = Path(__file__).parents[2]
 FILES = sorted((ROOT / "grading" / "prompts").iterdir())

@@ -14,7 +14,7 @@ PACKAGES = ("rollouts", "grading", "actors")
 LAYERS: tuple[frozenset[str], ...] = tuple(
     frozenset(names.split())
     for names in (
-        "records errors naming importing streams hashing scrub settings seeds signals provenance scratch",
+        "records errors naming importing prompt_files streams hashing scrub settings seeds signals provenance scratch",
         "scenarios rubrics observation frames metrics calibration",
         "doom policies store calls",
         "episode plan config grading_config identity shards",

@@ -18,6 +18,7 @@ from rollouts.metrics import (
     AgreementTally,
     DecisionColumns,
     ExactSum,
+    ExactTally,
     aggregate,
     encode_actions,
     percentile,
@@ -202,6 +203,28 @@ def test_actions_are_compared_character_for_character() -> None:
 
 
 VALUES = st.one_of(st.sampled_from([0.0, 0.5, 1.0, math.nan, 1.5]), st.floats(0, 1))
+
+
+def test_exact_match_counts_what_was_read_by_no_rule_but_the_exact_one() -> None:
+    tally = ExactTally()
+    rows = [
+        Row("attack", "attack", {}),
+        Row("attack", "attack", {}),
+        Row("turn left", "attack", {}),
+        Row(None, "attack", {}, True),
+    ]
+    tally.add(columns(rows), ["exact", "bare", "exact", None])
+    found = tally.result()
+    assert found is not None
+    assert (found.n, found.n_out_of_schema, found.agreement) == (4, 2, 0.25)
+
+
+def test_without_a_rule_there_is_no_exact_match() -> None:
+    tally = ExactTally()
+    tally.add(columns([Row("attack", "attack", {})]), [None])
+    assert tally.result() is None
+
+
 ANSWERS = st.builds(
     Row,
     own=st.sampled_from([*OPTIONS, "jump", None]),

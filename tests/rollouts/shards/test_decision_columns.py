@@ -24,6 +24,7 @@ def row(**changes: Any) -> dict[str, Any]:
         "asked": True,
         "out_of_schema": False,
         "schema_error": None,
+        "parse_rule": None,
         "options": OPTIONS,
         "probabilities": [0.25, 0.75],
         "frame": None,

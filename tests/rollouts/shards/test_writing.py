@@ -37,8 +37,9 @@ KEY = EpisodeKey("defend_the_center", "rule", "oracle", 42106076, 0)
 STEPS_COLUMNS = """
 run_id episode_id scenario rubric policy seed episode_index tick game_tic tics state policy_text frame teacher_action
 model_action effective_action acted_by asked out_of_schema schema_error error parse_rule options options_shown
-probabilities option_mass confidence latency_ms messages raw_reply finish_reason reply_tokens reply_logprobs tokens_in
-tokens_out model_version health ammo kills health_after ammo_after kills_after n_visible events variables reward
+probabilities probability_bound option_mass confidence latency_ms messages raw_reply finish_reason reply_tokens
+reply_logprobs tokens_in tokens_out model_version
+health ammo kills health_after ammo_after kills_after n_visible events variables reward
 terminated truncated decided_at
 """
 """As the design lists them."""
@@ -93,6 +94,7 @@ def test_a_decision_comes_back_value_for_value(tmp_path: Path) -> None:
         parse_rule="json",
         options_shown=("A", "B", "C"),
         option_mass=0.75,
+        probability_bound=0.125,
         policy_text="a status line",
         messages='[{"role": "user"}]',
         raw_reply='{"action": "dance"}',
@@ -146,6 +148,7 @@ def test_a_decision_comes_back_value_for_value(tmp_path: Path) -> None:
         "options_shown": ["A", "B", "C"],
         "probabilities": [0.5, None, 0.25],
         "option_mass": 0.75,
+        "probability_bound": 0.125,
         "confidence": 0.5,
         "latency_ms": 12.5,
         "messages": '[{"role": "user"}]',
@@ -181,7 +184,7 @@ def test_what_is_not_there_is_null_and_the_schema_stays(tmp_path: Path) -> None:
     assert nulls >= {"frame", "probabilities", "health", "kills_after", "variables", "model_action", "teacher_action"}
     assert (row["asked"], row["n_visible"], row["events"]) == (False, 0, [])
     assert pq.read_schema(tmp_path / "spool").equals(STEPS)
-    assert pq.read_schema(tmp_path / "spool").metadata[b"schema_version"] == b"1"
+    assert pq.read_schema(tmp_path / "spool").metadata[b"schema_version"] == b"2"
 
 
 def test_probabilities_are_kept_as_the_policy_gave_them(tmp_path: Path) -> None:
