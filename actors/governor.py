@@ -7,7 +7,10 @@ limiter = GovernorHandle(governor, 16)      # in an actor: a `Limiter` like any 
 from __future__ import annotations
 
 import asyncio
+import threading
+from concurrent.futures import Future
 from contextlib import suppress
+from dataclasses import dataclass
 from itertools import count
 from typing import Any
 from uuid import uuid4
@@ -16,7 +19,7 @@ import ray
 from ray import exceptions
 
 from rollouts.calls.limiter import UNSENT, LocalLimiter
-from rollouts.calls.limits import LimiterStatus, Limits, Order, Outcome, Permit
+from rollouts.calls.limits import Limiter, LimiterStatus, Limits, Order, Outcome, Permit
 from rollouts.errors import BudgetSpent, RunStopped
 
 LOST = "the governor of model calls is lost: the same command goes on where it was"
@@ -118,3 +121,54 @@ RemoteGovernor: Any = ray.remote(**_OPTIONS)(Governor)
 def start_governor(limits: Limits) -> Any:
     """The run's governor. Returns at once."""
     return RemoteGovernor.remote(limits)
+
+
+@dataclass
+class OpenGoverned:
+    """For a worker that makes one call at a time: its limiter, whose book the governor keeps. Sent there with the
+    handle that it has by then."""
+
+    handle: Any = None
+
+    def __call__(self) -> Limiter:
+        assert self.handle is not None, "calls before the run's limits are known"
+        return GovernorHandle(self.handle, 1)
+
+
+class GovernedRun:
+    """The driver's side of a run's governor (`RunLimiter`). `opener` is for the workers that play."""
+
+    def __init__(self) -> None:
+        self.opener = OpenGoverned()
+        self._known: LimiterStatus | None = None
+
+    @property
+    def handle(self) -> Any:
+        """None where it was not begun."""
+        return self.opener.handle
+
+    def begin(self, limits: Limits) -> None:
+        if self.handle is None:
+            self._known = LimiterStatus(0, 0, 0, limits.spent, (), None)
+            self.opener.handle = start_governor(limits)
+
+    def forget(self, holder: str) -> None:
+        """A worker was lost: what it had in flight counts as spent, and holds up nobody."""
+        if self.handle is not None:
+            with suppress(exceptions.RayError):
+                self.handle.forget.remote(holder)
+
+    def status(self, patience_s: float = 0.0) -> LimiterStatus | None:
+        """What the governor last said; asks it again."""
+        if self.handle is None:
+            return None
+        told = threading.Event()
+
+        def keep(answer: Future[LimiterStatus]) -> None:
+            if answer.exception() is None:
+                self._known = answer.result()
+            told.set()
+
+        self.handle.status.remote().future().add_done_callback(keep)
+        told.wait(patience_s)
+        return self._known

@@ -25,24 +25,34 @@ class Wish:
     most_mb: int | None = 2_000
 
 
-def open_ray_pool(make: MakePlayer, wish: Wish, cluster: Cluster | None = None) -> Pool:
+def open_ray_pool(
+    make: MakePlayer, wish: Wish, cluster: Cluster | None = None, forget: Callable[[str], None] = lambda _name: None
+) -> Pool:
     """A pool on `cluster`; without one, the pool's `close` also ends a Ray of our own. Nothing is started in it yet.
+
+    `forget` is told of lost actors.
 
     Errors: UsageError where Ray cannot be reached, or where its nodes can never hold what is asked for.
     """
     wish.share.check()
     if cluster is not None:
-        return _ray_pool(make, wish, cluster, None)
+        return _ray_pool(make, wish, cluster, None, forget)
     own = Cluster(wish.cluster)
     try:
-        return _ray_pool(make, wish, own, own.close)
+        return _ray_pool(make, wish, own, own.close, forget)
     except BaseException:
         own.close()
         raise
 
 
-def _ray_pool(make: MakePlayer, wish: Wish, cluster: Cluster, on_close: Callable[[], None] | None) -> Pool:
+def _ray_pool(
+    make: MakePlayer,
+    wish: Wish,
+    cluster: Cluster,
+    on_close: Callable[[], None] | None,
+    forget: Callable[[str], None],
+) -> Pool:
     slots = choose_actors(cluster.nodes(), wish.share, wish.actors, cluster.grows())
     from actors.ray_pool import RayPool  # noqa: PLC0415  Ray must see the cluster's settings first
 
-    return RayPool(make, slots, wish.share, wish.most_episodes, wish.most_mb, on_close=on_close)
+    return RayPool(make, slots, wish.share, wish.most_episodes, wish.most_mb, on_close=on_close, forget=forget)

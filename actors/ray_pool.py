@@ -34,6 +34,7 @@ class _Actor:
 
     handle: Any
     life: int
+    name: str
     state: Literal["starting", "idle", "playing"] = "starting"
     asking: bool = False
     asked_at: float = 0.0
@@ -51,7 +52,8 @@ class RayPool:
     """`slots` actors, each with `share` of a node, that play what `make` makes.
 
     `most_episodes` and `most_mb` (MiB, with the engine) say when an actor's process is worn out; `look_every_s` how
-    often a busy actor is asked for its progress. `on_close` runs after the actors have ended.
+    often a busy actor is asked for its progress. `on_close` runs after the actors have ended; `forget` is told the name
+    of each that is lost or ended.
     """
 
     def __init__(  # noqa: PLR0913  the last four have defaults
@@ -64,12 +66,14 @@ class RayPool:
         *,
         look_every_s: float = 5.0,
         on_close: Callable[[], None] | None = None,
+        forget: Callable[[str], None] = lambda _name: None,
     ) -> None:
         self.slots = slots
         self._share = share
         self._order = (make, most_episodes, most_mb)
         self._look_every_s = look_every_s
         self._on_close = on_close
+        self._forget = forget
         self._actors: dict[int, _Actor] = {}
         self._lives = 0
         self._answers: queue.SimpleQueue[_Answer] = queue.SimpleQueue()
@@ -78,9 +82,9 @@ class RayPool:
         assert slot not in self._actors, f"slot {slot} has an actor"
         share = self._share
         handle = RemoteRolloutActor.options(num_cpus=share.cpus, num_gpus=share.gpus).remote(share.gpus == 0)
-        self._actors[slot] = _Actor(handle, self._lives)
+        actor = self._actors[slot] = _Actor(handle, self._lives, f"actor-{handle._actor_id.hex()[:16]}")
         self._lives += 1
-        self._ask(slot, "prepare", handle.prepare.remote(f"actor-{handle._actor_id.hex()[:16]}", *self._order))
+        self._ask(slot, "prepare", handle.prepare.remote(actor.name, *self._order))
 
     def send(self, slot: int, task: Task) -> None:
         actor = self._actors[slot]
@@ -93,6 +97,7 @@ class RayPool:
         actor = self._actors.pop(slot, None)
         if actor is not None:
             _end(actor)
+            self._forget(actor.name)
 
     def wait(self, timeout_s: float) -> Sequence[Event]:
         self._look_at_the_busy()
@@ -153,8 +158,10 @@ class RayPool:
 
     def _lost(self, slot: int, error: BaseException) -> Lost:
         """Whatever Ray says instead of an answer: the actor is of no use any more."""
+        actor = self._actors.pop(slot)
         with suppress(exceptions.RayError):
-            ray.kill(self._actors.pop(slot).handle)
+            ray.kill(actor.handle)
+        self._forget(actor.name)
         return Lost(slot, why(error), preempted=isinstance(error, exceptions.RayActorError) and error.preempted)
 
 

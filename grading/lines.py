@@ -12,8 +12,8 @@ from grading.judge import MakeJudge, Stage, asks_models
 from grading.order import GradingOrder
 from grading.owed import Owed
 from grading.pipeline import LANE_LIMITS, LOCAL_LIMITS, Line, SidePipeline
-from rollouts.calls.limiter import LocalLimiter
 from rollouts.calls.limits import LimiterStatus, Limits
+from rollouts.calls.run_limiter import LocalRunLimiter
 from rollouts.commits import Commits
 from rollouts.driver import Stop
 from rollouts.pools.lanes import LanePool, LocalLanes
@@ -54,23 +54,24 @@ class Bench(Protocol):
 
 
 class LocalBench:
-    """Judges in threads of this process."""
+    """Judges in threads of this process; `limiter` is the run's, where its policies call models too."""
 
     watched = False
 
-    def __init__(self, wish: SideWish) -> None:
+    def __init__(self, wish: SideWish, limiter: LocalRunLimiter | None = None) -> None:
         self._wish = wish
-        self._limiter = LocalLimiter(wish.limits) if wish.order.uses_model else None
+        self._limiter = limiter or LocalRunLimiter()
+        if wish.order.uses_model:
+            self._limiter.begin(wish.limits)
 
     def lanes(self, stage: Stage) -> LanePool:
-        make, limiter = MakeJudge(self._wish.order, stage), self._limiter
+        make = MakeJudge(self._wish.order, stage)
+        limiter = self._limiter() if self._wish.order.uses_model else None
         slots = lanes_of(self._wish, stage)
         return LocalLanes(lambda: make(f"{stage}-{os.getpid()}", limiter), slots, stage)
 
     def calls(self, patience_s: float = 0.0) -> LimiterStatus | None:
-        """Known at once."""
-        del patience_s
-        return self._limiter.status() if self._limiter is not None else None
+        return self._limiter.status(patience_s)
 
 
 def lanes_of(wish: SideWish, stage: Stage) -> int:

@@ -19,6 +19,7 @@ from rollouts.calls.chat_records import CallError, ChatReply
 from rollouts.calls.replies import Cause
 from rollouts.prompt_files import PromptRef
 from rollouts.records import EpisodeKey, Unit
+from rollouts.shards.call_rows import reply_columns
 from rollouts.shards.side_rows import episode_columns
 
 Row = dict[str, Any]
@@ -116,22 +117,9 @@ class RowMaker:
             "tries": 0 if reply.reused else reply.tries,
             "ended_at": self.now(),
         }
-        return row if reply.reused else {**row, **_reply_columns(reply)}
+        return row if reply.reused else {**row, **reply_columns(reply)}
 
 
-def _reply_columns(reply: ChatReply) -> Row:
-    return {
-        "error_kind": reply.error.kind if reply.error else None,
-        "error": reply.error.message if reply.error else None,
-        **{name: getattr(reply, name) for name in _KEPT},
-        "adjustments": list(reply.adjustments),
-    }
-
-
-_KEPT = (
-    *("content", "reasoning", "refusal", "finish_reason", "system_fingerprint", "request_id"),
-    *("tokens_in", "tokens_out", "tokens_cached", "queue_ms", "answer_ms", "pause_ms", "total_ms", "cost_usd"),
-)
 _READ = ("content", "reasoning", "refusal", "finish_reason", "model", "system_fingerprint", "request_id")
 GRADE_COLUMNS = (
     *("episode_id", "grading", "repeat", "source", "status", "cause", "detail", "goal_achievement", "process_quality"),

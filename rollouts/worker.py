@@ -7,19 +7,21 @@ group changes. It writes only private files; what it stages counts once the driv
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Protocol
 
+from rollouts.calls.limits import Limiter
 from rollouts.config import RunConfig
 from rollouts.doom.environment import make_environment
 from rollouts.episode import EpisodeFailed, EpisodeRules, run_episode
 from rollouts.errors import EngineLost
 from rollouts.frames import FrameFormat, encode
-from rollouts.policies.base import Policy
+from rollouts.policies.base import ModelCalls, Policy
 from rollouts.policies.registry import make_policy
+from rollouts.policy_calls import CallLog, CallOrder, PolicyCalls, calls_id
 from rollouts.records import Decision, Episode, EpisodeFailure, EpisodeKey, SideReport, Unit, UnitReport
 from rollouts.run.run_folder import RunFolder
 from rollouts.scenarios import Capture, Environment
@@ -53,7 +55,7 @@ class WorkOrder:
     """Everything a worker needs to know; small and picklable.
 
     `policies` maps a policy's name, as units carry it, to what it was asked for as (`NAME:ARGUMENT`). `judge`: who
-    judges each unit as soon as it is played, if anybody.
+    judges each unit as soon as it is played, if anybody; `calls`: how its policies call models, if any does.
     """
 
     config: RunConfig
@@ -61,21 +63,24 @@ class WorkOrder:
     policies: Mapping[str, str]
     versions: Mapping[str, str]
     judge: MakeUnitJudge | None = None
+    calls: CallOrder | None = None
 
 
 class Worker:
-    """Plays one unit after the other. `actor` and `node` go into the episodes table.
+    """Plays one unit after the other. `actor` and `node` go into the episodes table. `limiter` says when its policies
+    may call models, where the order lets them.
 
-    `on_outcome` is told of each finished episode. `decisions` grows with each decision; another thread may read it.
+    `on_outcome` is told of each finished episode. `decisions` may be read by another thread.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917  the last two have defaults
         self,
         order: WorkOrder,
         folder: RunFolder,
         actor: str,
         node: str,
         on_outcome: Callable[[Outcome], None] | None = None,
+        limiter: Limiter | None = None,
     ) -> None:
         self._order = order
         self._folder = folder
@@ -84,8 +89,15 @@ class Worker:
         self._on_outcome = on_outcome
         self._cast: _Cast | None = None
         self._judge = order.judge.open(folder) if order.judge else None
-        self.decisions = 0
+        self._log = CallLog(folder)
+        self._calls = PolicyCalls(order.calls, limiter, actor, self._log) if order.calls and limiter else None
+        self._made = 0
         self.episodes = 0
+
+    @property
+    def decisions(self) -> int:
+        """Decisions so far, and signs of life while one waits for a model."""
+        return self._made + self._log.pulse
 
     def play(self, unit: Unit, attempt: str, skip: Mapping[str, str]) -> UnitReport:
         """Play a unit and stage its shards under `attempt`; episodes in `skip` (id → cause) fail unplayed.
@@ -107,13 +119,14 @@ class Worker:
         group = (unit.scenario, unit.rubric, unit.policy)
         if self._cast is None or self._cast.group != group:
             self.close()
-            self._cast = _Cast.make(self._order, group)
+            self._cast = _Cast.make(self._order, group, self._calls)
         return self._cast
 
     def _play_into(self, scratch: Path, cast: _Cast, unit: Unit, attempt: str, skip: Mapping[str, str]) -> UnitReport:
         rules, frames = cast.rules, self._order.config.frames
         spool = StepWriter(scratch / "steps.spool", unit.part, self._order.run_id, rules.tics, rules.scenario.options)
         keys = unit.keys()
+        self._log.begin(cast.caller, unit, attempt)
         recorder = _Recorder(spool, frames, self._count)
         outcomes = [self._play_episode(cast, key, recorder, skip.get(key.episode_id)) for key in keys]
         steps = spool.close()
@@ -123,7 +136,8 @@ class Worker:
         picture = None if frames == "none" else partial(encode, fmt=frames)
         episodes = write_episodes(scratch / "episodes.spool", outcomes, steps, place, picture)
         files = (scratch / "steps.spool", scratch / "episodes.spool")
-        side = self._judge.judge(unit, attempt, *files) if self._judge else None
+        judged = self._judge.judge(unit, attempt, *files) if self._judge else None
+        side = self._with_calls(scratch, unit, attempt, judged)
         self._folder.stage(unit, attempt, files[0] if steps else None, files[1])
         return UnitReport(
             unit=unit.number,
@@ -137,11 +151,20 @@ class Worker:
             side=side,
         )
 
+    def _with_calls(self, scratch: Path, unit: Unit, attempt: str, side: SideReport | None) -> SideReport | None:
+        """What was judged here, and the calls that the policy made."""
+        shard, counts = self._log.stage(scratch)
+        if shard is None:
+            return side
+        side = side or SideReport(unit.number, attempt, (), (None,) * len(unit.episodes))
+        return replace(side, shards=(shard, *side.shards), counts=side.counts + counts)
+
     def _count(self) -> None:
-        self.decisions += 1
+        self._made += 1
 
     def _play_episode(self, cast: _Cast, key: EpisodeKey, recorder: _Recorder, skipped: str | None) -> Outcome:
         """The episode as it went, or its failure; the rows of a failed one never reach the shard."""
+        self._log.episode(key)
         outcome = _skipped(key, skipped) if skipped is not None else _tried(cast, key, recorder)
         self.episodes += 1
         if self._on_outcome is not None:
@@ -151,21 +174,22 @@ class Worker:
 
 @dataclass
 class _Cast:
-    """The environment and policy of one (scenario, rubric, policy) group."""
+    """The environment and policy of one (scenario, rubric, policy) group; `caller`: whose its calls to models are."""
 
     group: tuple[str, str, str]
     rules: EpisodeRules
     environment: Environment
     policy: Policy
+    caller: str
     reported_restarts: int = 0
 
     @classmethod
-    def make(cls, order: WorkOrder, group: tuple[str, str, str]) -> _Cast:
+    def make(cls, order: WorkOrder, group: tuple[str, str, str], calls: ModelCalls | None) -> _Cast:
         config, scenario = order.config, order.config.scenario(group[0])
         rules = EpisodeRules(scenario, config.tics_of(scenario), config.step_cap_of(scenario), config.seed)
-        policy = make_policy(order.policies[group[2]], scenario)
+        policy = make_policy(order.policies[group[2]], scenario, config.model_settings, calls)
         environment = make_environment(scenario, _CAPTURES[config.frames], rules.tics, config.variables)
-        return cls(group, rules, environment, policy)
+        return cls(group, rules, environment, policy, calls_id(policy.describe()) if calls else "")
 
     def new_restarts(self) -> int:
         """Engines that had to be started again since this was last asked."""

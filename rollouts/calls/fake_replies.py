@@ -6,7 +6,9 @@ Pure: from the body of a request to the bytes of a reply. Knows nothing of socke
 from __future__ import annotations
 
 import json
+import math
 import re
+import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -14,6 +16,7 @@ from typing import Any, Literal
 Fault = Literal["silence", "headers_then_silence", "comments", "drip", "reset", "drop"]
 
 _PAIR_ID = re.compile(r'^\s*(?:tool_call_)?id\s*[:=]\s*("(?:[^"\\]|\\.)*"|\S+)', re.MULTILINE)
+_OPTIONS = re.compile(r"^Options:\n((?:(?:[A-Z]:|-) .+\n)+)", re.MULTILINE)
 _GRADE = {
     "goal_achievement": 0.4,
     "process_quality": 0.1,
@@ -101,13 +104,38 @@ def broken(fault: Fault) -> FakeReply:
 
 
 def plausible(request: FakeRequest) -> FakeReply:
-    """A grade for a grader, an entry a pair for a summarizer, a short text for everybody else."""
+    """A grade for a grader, an entry a pair for a summarizer, an option for a policy, a short text for all others."""
     text = request.text
     if "goal_achievement" in text:
         return completion(json.dumps(_GRADE))
     if "tool_call_id" in text:
         return completion(_entries(request))
-    return completion("OK")
+    asked = _OPTIONS.findall(text)
+    return _decision(request, asked[-1]) if asked else completion("OK")
+
+
+def lettered(content: str, probabilities: Mapping[str, float]) -> FakeReply:
+    """A completion that says `content`, whose first token had these alternatives (token → probability)."""
+    top = [{"token": token, "logprob": math.log(p)} for token, p in probabilities.items()]
+    own = math.log(probabilities[content]) if content in probabilities else -0.5
+    said = completion(content)
+    assert isinstance(said.body, dict)
+    place = {"token": content, "logprob": own, "top_logprobs": top}
+    said.body["choices"][0]["logprobs"] = {"content": [place]}
+    return said
+
+
+def _decision(request: FakeRequest, listed: str) -> FakeReply:
+    """One of the options, by the sum of what was asked: as good as chance, and the same for the same question."""
+    lines = listed.splitlines()
+    names = [line.split(" ", 1)[1] for line in lines]
+    picked = zlib.crc32(json.dumps(request.body.get("messages")).encode()) % len(lines)
+    if not request.body.get("top_logprobs"):
+        wants_json = "JSON object" in request.text.rsplit("Options:", 1)[1]
+        return completion(json.dumps({"action": names[picked]}) if wants_json else names[picked])
+    letters = [line[0] for line in lines]
+    shares = {letter: 0.6 if at == picked else 0.3 / (len(letters) - 1) for at, letter in enumerate(letters)}
+    return lettered(letters[picked], {**shares, f" {letters[picked]}": 0.05, "The": 0.03})
 
 
 def complete(request: FakeRequest, reply: FakeReply) -> object:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from grading.lines import add_owed
 from grading.owed import Owed
 from grading.pipeline import SideOutcome
+from rollouts.commands.grading_order import limits_of
 from rollouts.commands.judging import NOTHING_OWED, Judging, Watch, owed_words
 from rollouts.commands.judging import ready as side_ready
 from rollouts.commands.pools import Place
@@ -17,12 +18,16 @@ from rollouts.driver import Committed, Outcome, Remark, RunEvent, drive
 from rollouts.errors import LeaseError
 from rollouts.identity import check_identity
 from rollouts.plan import extend_plan, make_plan, owed
+from rollouts.policies.model_settings import PROVIDERS
+from rollouts.policy_calls import calls_id, calls_identity
 from rollouts.pools.patience import Limits
 from rollouts.pools.pool import Pool
 from rollouts.progress import Counts, Launch, Reporter
 from rollouts.records import Unit, UnitReport
 from rollouts.run.lease import Lease
 from rollouts.run.run_record import make_run_record
+from rollouts.run.side_folder import SideFolder
+from rollouts.run.side_tables import CALLS
 from rollouts.run.survey import Survey
 from rollouts.signals import Signals
 
@@ -119,14 +124,26 @@ def start(prepared: Prepared, lease: Lease) -> Ready:
         folder.grow(lease, record, standing.added)
     survey, plan, judging = folder.recover(lease), folder.read_plan(), judging_of(prepared)
     side_ready(judging, folder, lease)
+    _declare_callers(prepared, lease)
     now = Standing(standing.started, plan, (), survey, _side_owed(prepared, plan, survey))
     return Ready(prepared, now, lease, judging)
 
 
+def _declare_callers(prepared: Prepared, lease: Lease) -> None:
+    """Write down whose calls those of the policies will be."""
+    side = SideFolder(prepared.folder)
+    for who in prepared.facts.descriptions.values():
+        if who.provider in PROVIDERS:
+            side.declare(lease, CALLS, calls_id(who), calls_identity(who))
+
+
 def play(ready: Ready, pool: Pool | None, reporter: Reporter, signals: Signals, place: Place | None = None) -> Played:
     """Play and grade until nothing is owed or something ends it. `pool` is None where nothing is to be played; `place`
-    is where grading happens, needed where anybody grades."""
+    is where grading and calls to models happen, needed where there is any."""
     watch, judging = Watch(reporter, ready.standing.counts), ready.judging
+    if ready.prepared.order.calls is not None and pool is not None:
+        assert place is not None, "calls to models need a place"
+        place.begin_calls(limits_of(ready.prepared.grading, SideFolder(ready.prepared.folder).spent()))
     if judging is None:
         outcome = _roll(ready, pool, watch, signals, lambda _unit: None)
         return Played(outcome, watch.counts, None, signals.received)

@@ -9,19 +9,21 @@ from __future__ import annotations
 
 from contextlib import suppress
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from actors.capacity import Share
 from actors.cluster import Cluster, ClusterSettings
 from actors.opening import Wish, open_ray_pool
 from grading.lines import Bench, LocalBench, SideWish, make_pipeline
 from grading.pipeline import SidePipeline
+from rollouts.calls.limits import Limits as CallLimits
+from rollouts.calls.run_limiter import LocalRunLimiter, RunLimiter
 from rollouts.commands.preparing import Prepared
 from rollouts.commits import SideCommits
 from rollouts.doom.engine_home import sweep_shared_memory
 from rollouts.pools.local_pool import LocalPool
 from rollouts.pools.patience import Limits
-from rollouts.pools.players import MakeWorker
+from rollouts.pools.players import MakeWorker, OpenLimiter
 from rollouts.pools.pool import Pool
 from rollouts.pools.wear import Wear
 from rollouts.run.lease import Lease
@@ -29,6 +31,9 @@ from rollouts.run.run_folder import RunFolder
 from rollouts.run.side_folder import SideFolder
 from rollouts.scratch import sweep_scratch
 from rollouts.signals import Signals
+
+if TYPE_CHECKING:
+    from actors.governor import GovernedRun
 
 CPUS_OF_A_WAITER = 0.125
 """Of a second that a model behind an endpoint takes to answer, the engine and the row take a few milliseconds: what
@@ -45,6 +50,8 @@ class Place:
         self.kind = kind
         self._address = address
         self._cluster: Cluster | None = None
+        self._local = LocalRunLimiter()
+        self._governed: GovernedRun | None = None
         self._plays = False
 
     def __enter__(self) -> Self:
@@ -59,21 +66,28 @@ class Place:
         """The run's pool, ready to start workers. Errors: `UsageError` where the cluster cannot hold what is asked."""
         self._plays = True
         if self.kind == "local":
-            return _local_pool(prepared, signals)
+            return _local_pool(prepared, signals, self._local)
         wish = _wish(prepared)
         wish.share.check()
-        return open_ray_pool(_workers(prepared), wish, self._ray(signals))
+        cluster = self._ray(signals)
+        governed = self._governor()
+        return open_ray_pool(_workers(prepared, governed.opener), wish, cluster, governed.forget)
+
+    def begin_calls(self, limits: CallLimits) -> None:
+        """Let models be called from now on, within `limits`; all calls of the run share them."""
+        run_limiter: RunLimiter = self._local if self.kind == "local" else self._governor()
+        run_limiter.begin(limits)
 
     def side_pipeline(self, wish: SideWish, folder: RunFolder, lease: Lease, signals: Signals) -> SidePipeline:
         """The lines that judge, to be entered; `lease` is the run's. Give it what is owed with `add_owed`."""
         bench: Bench
         if self.kind == "local" or not wish.order.uses_model:
-            bench = LocalBench(wish)
+            bench = LocalBench(wish, self._local)
         else:
             self._ray(signals)
             from actors.side_lanes import RayBench  # noqa: PLC0415  imports Ray
 
-            bench = RayBench(wish)
+            bench = RayBench(wish, self._governor())
         return make_pipeline(wish, bench, SideCommits(SideFolder(folder), lease), signals, self._plays)
 
     def close(self) -> None:
@@ -81,6 +95,14 @@ class Place:
         cluster, self._cluster = self._cluster, None
         if cluster is not None:
             cluster.close()
+
+    def _governor(self) -> GovernedRun:
+        """Only once Ray is up."""
+        if self._governed is None:
+            from actors.governor import GovernedRun  # noqa: PLC0415  imports Ray
+
+            self._governed = GovernedRun()
+        return self._governed
 
     def _ray(self, signals: Signals) -> Cluster:
         if self._cluster is None:
@@ -91,26 +113,29 @@ class Place:
 
 
 def make_pool(prepared: Prepared, signals: Signals) -> Pool:
-    """A pool that nobody shares a Ray with: its `close` leaves that too. Errors: as `Place.rollout_pool`."""
+    """A pool that nobody shares a Ray with: its `close` leaves that too; for policies that call no models.
+
+    Errors: as `Place.rollout_pool`.
+    """
     if prepared.config.pool == "local":
-        return _local_pool(prepared, signals)
+        return _local_pool(prepared, signals, None)
     with signals.obeyed_at_once():
         pool = open_ray_pool(_workers(prepared), _wish(prepared))
     signals.install()
     return pool
 
 
-def _workers(prepared: Prepared) -> MakeWorker:
-    return MakeWorker(prepared.order, prepared.folder.storage.uri)
+def _workers(prepared: Prepared, limiter: OpenLimiter | None = None) -> MakeWorker:
+    return MakeWorker(prepared.order, prepared.folder.storage.uri, limiter)
 
 
-def _local_pool(prepared: Prepared, signals: Signals) -> Pool:
+def _local_pool(prepared: Prepared, signals: Signals, limiter: OpenLimiter | None) -> Pool:
     config = prepared.config
     with suppress(OSError):
         sweep_shared_memory()
         sweep_scratch()
     wear = Wear(config.recycle_after, config.recycle_above_mb)
-    return LocalPool(_workers(prepared).here(), signals, Limits().stall_s, wear, config.unit_timeout_s)
+    return LocalPool(_workers(prepared, limiter).here(), signals, Limits().stall_s, wear, config.unit_timeout_s)
 
 
 def _wish(prepared: Prepared) -> Wish:

@@ -10,6 +10,7 @@ from typing import Any
 from grading.order import GradingOrder
 from grading.played_here import JudgeHere
 from rollouts.commands.grading_order import make_order
+from rollouts.commands.policy_order import make_call_order
 from rollouts.config import RunConfig
 from rollouts.doom.engine import ENGINE_VERSION, provenance, variable
 from rollouts.errors import RolloutsError, ScenarioError, UsageError
@@ -75,7 +76,8 @@ def prepare(
     versions = {name: version for name, version in package_versions().items() if version is not None}
     judging = make_order(grading, run_id, storage.uri, may_call)
     judge = JudgeHere(judging) if judging is not None and judged_where_played(judging) else None
-    order = WorkOrder(config, run_id, policies, versions, judge=judge)
+    calls = make_call_order(config, grading, facts.descriptions.values(), may_call)
+    order = WorkOrder(config, run_id, policies, versions, judge=judge, calls=calls)
     groups, folder = _groups(config, facts), RunFolder(storage, run_id)
     return Prepared(config, facts, of, groups, order, folder, again, grading, judging)
 
@@ -99,7 +101,7 @@ def gather_facts(config: RunConfig) -> RunFacts:
     return RunFacts(
         engine_version=ENGINE_VERSION,
         provenance={s.name: _files(s) for s in scenarios},
-        descriptions={spec: _describe(spec, scenarios[0]) for spec in config.policies},
+        descriptions={spec: _describe(spec, scenarios[0], config) for spec in config.policies},
     )
 
 
@@ -110,10 +112,10 @@ def _files(scenario: Scenario) -> dict[str, Any]:
     return files
 
 
-def _describe(spec: str, scenario: Scenario) -> PolicyDescription:
+def _describe(spec: str, scenario: Scenario, config: RunConfig) -> PolicyDescription:
     """Who `spec` is. One that cannot be made is run all the same: its workers say why, in the evidence too."""
     try:
-        policy = make_policy(spec, scenario)
+        policy = make_policy(spec, scenario, config.model_settings)
         try:
             return policy.describe()
         finally:

@@ -26,11 +26,11 @@ from rollouts.policies.model_answers import (
     picture_limit,
     refuse_silence,
 )
+from rollouts.policies.model_settings import OPENAI_COMPATIBLE
 from rollouts.policies.option_codes import codes_of, score_options
 from rollouts.policies.reply_rules import ACTION, SchemaError, read_choice, unusable
 from rollouts.records import Answer, EpisodeKey, Frame, PolicyDescription, Snapshot
 
-PROVIDER = "openai-compatible"
 TOP_LOGPROBS = 20
 _EXAMPLE_FRAME = Frame(np.zeros((240, 320, 3), np.uint8))
 
@@ -90,7 +90,7 @@ class ChatPolicy:
         kept = {**settings, "max_tokens": self._settings.reply_tokens, "prompt": asdict(chat_prompt().ref)}
         if self._settings.answer == "letters":
             kept["top_logprobs"] = TOP_LOGPROBS
-        return PolicyDescription(self.name, "model", self._model, PROVIDER, settings=kept)
+        return PolicyDescription(self.name, "model", self._model, OPENAI_COMPATIBLE, settings=kept)
 
     def example(self, instructions: str | None, text: str, exchanges: int) -> ChatRequest:
         """A request as `act` sends it after so many exchanges: to look ahead by, and to try an endpoint with."""

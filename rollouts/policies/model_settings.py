@@ -11,6 +11,10 @@ from rollouts.policies.reply_rules import Wanted
 Observe = Literal["text", "frame", "both"]
 OBSERVES: tuple[Observe, ...] = get_args(Observe)
 ANSWERS: tuple[Wanted, ...] = get_args(Wanted)
+OPENAI_COMPATIBLE = "openai-compatible"
+DECISION_ENDPOINT = "decision-endpoint"
+PROVIDERS = frozenset({OPENAI_COMPATIBLE, DECISION_ENDPOINT})
+"""What a policy that asks an endpoint of the user's names as its provider: its kind, never its URL."""
 _TOKENS: dict[Wanted, int] = {"letters": 4, "json": 256, "plain": 256}
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from rollouts.calls.limits import Limiter
 from rollouts.pools.pool import Failure, Player
 from rollouts.records import Unit, UnitReport
 from rollouts.run.run_folder import RunFolder
@@ -21,18 +22,27 @@ class MakePlayer(Protocol):
     def __call__(self, worker: str, node: str) -> Player: ...
 
 
+class OpenLimiter(Protocol):
+    """Gives a worker the limiter of the whole run, as it is reached from there. Picklable as `MakePlayer` is."""
+
+    def __call__(self) -> Limiter: ...
+
+
 @dataclass(frozen=True)
 class MakeWorker:
-    """The players of a run: `order` says what to play, `out` (a path or URI) where the run folder lies."""
+    """The players of a run: `order` says what to play, `out` (a path or URI) where the run folder lies, `limiter` who
+    says when models may be called, where the order calls any."""
 
     order: WorkOrder
     out: str
+    limiter: OpenLimiter | None = None
 
     def __call__(self, worker: str, node: str) -> LoggedWorker:
         storage = open_storage(self.out)
         log = WorkerLog(storage, self.order.run_id, worker, node)
         folder = RunFolder(storage, self.order.run_id)
-        return LoggedWorker(Worker(self.order, folder, worker, node, log.episode), log)
+        limiter = self.limiter() if self.limiter and self.order.calls else None
+        return LoggedWorker(Worker(self.order, folder, worker, node, log.episode, limiter), log)
 
     def here(self) -> Callable[[], Player]:
         """For the pool that is this process."""

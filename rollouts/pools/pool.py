@@ -169,7 +169,8 @@ class Player(Protocol):
 
 @runtime_checkable
 class CountsDecisions(Protocol):
-    """A player whose `decisions` grows with each decision, readable from another thread: the watchdog's food."""
+    """A player whose `decisions` grows with each decision, and while it rightly waits, readable from another thread:
+    the watchdog's food."""
 
     @property
     def decisions(self) -> int: ...

@@ -133,11 +133,13 @@ CALLS = make_schema(
         ("ended_at", TIME),
     ]
 )
-"""A row a call to a model, whatever came of it. Key: call_id. `kind`: grade or summarize; `who`: the grader or
-summarizer id. `request_sha256` is the key of the whole request with `grading` and `repeat`: a later equal request is
-answered by a `validated` reply and gets a row with `reused_call_id`, without tries, tokens or cost. `status`:
-validated, refused (the reply cannot be used: `cause`) or failed (no reply: `error_kind`, `error`). The HTTP requests
-of a run are the sum of `tries`."""
+"""A row a call to a model, whatever came of it. Key: call_id. `kind`: grade, summarize or decide; `who`: the id of who
+asked (a grader, a summarizer, a policy). `request_sha256` is the key of the whole request with `grading` and `repeat`:
+a later equal request is answered by a `validated` reply and gets a row with `reused_call_id`, without tries, tokens or
+cost; a policy's replies are never used again. `status`: validated, refused (the reply cannot be used: `cause`),
+answered (a policy's: see its row in `steps`) or failed (no reply: `error_kind`, `error`). The HTTP requests of a run
+are the sum of `tries`. Times: `queue_ms` waiting for the run's limits, `answer_ms` of the try that was answered,
+`pause_ms` between tries; what is left of `total_ms` went into tries that failed."""
 
 FEEDBACK = make_schema(
     [

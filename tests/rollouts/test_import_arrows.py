@@ -19,6 +19,7 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
         "doom policies store calls",
         "episode plan config grading_config identity shards",
         "run",
+        "policy_calls",
         "worker worker_log",
         "pools",
         "evidence commits driver",

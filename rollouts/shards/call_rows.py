@@ -1,0 +1,22 @@
+"""What a row of `calls` keeps of a reply, whoever asked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rollouts.calls.chat_records import ChatReply
+
+_KEPT = (
+    *("content", "reasoning", "refusal", "finish_reason", "system_fingerprint", "request_id"),
+    *("tokens_in", "tokens_out", "tokens_cached", "queue_ms", "answer_ms", "pause_ms", "total_ms", "cost_usd"),
+)
+
+
+def reply_columns(reply: ChatReply) -> dict[str, Any]:
+    """Text, tokens, times, cost, and the error where there was one."""
+    return {
+        "error_kind": reply.error.kind if reply.error else None,
+        "error": reply.error.message if reply.error else None,
+        **{name: getattr(reply, name) for name in _KEPT},
+        "adjustments": list(reply.adjustments),
+    }
