@@ -22,7 +22,7 @@ from rollouts.run.side_folder import SideFolder
 
 SECTION = "grading"
 Group = tuple[str, str, str]
-_ROLES = {"grade": "grader", "summarize": "summarizer"}
+_ROLES = {"grade": "grader", "summarize": "summarizer", "decide": "policy"}
 _GRADE_KEYS = ("episode_id", "grading", "repeat", "status")
 _CALL_SUMS = ("tokens_in", "tokens_out", "tokens_cached")
 
@@ -233,7 +233,7 @@ class _CallTally:
         self.calls += 1
         self.tries += row["tries"] or 0
         self.by_status[row["status"]] += 1
-        if row["status"] != "validated":
+        if row["status"] in ("refused", "failed"):
             self.causes[str(row["error_kind"] or row["cause"])] += 1
         self.sums.update({key: row[key] or 0 for key in _CALL_SUMS})
         self.models |= {row["model"]} - {None}
@@ -267,7 +267,7 @@ def _calls(run: CommittedRun, who: str) -> dict[str, Any]:
         "kind": ", ".join(sorted(found.kinds)),
         "calls": found.calls,
         "tries": found.tries,
-        **{key: found.by_status[key] for key in ("validated", "refused", "failed")},
+        **{key: found.by_status[key] for key in ("validated", "answered", "refused", "failed")},
         "refused_or_failed_by_cause": dict(sorted(found.causes.items())),
         "cache_hits": found.reused,
         "models": sorted(found.models),

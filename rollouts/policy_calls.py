@@ -80,10 +80,14 @@ class CallLog:
             reply = call(request)
         finally:
             self._waiting = False
+        self.add(request, reply)
+        return reply
+
+    def add(self, request: ChatRequest, reply: ChatReply) -> None:
+        """Put a call on file. Errors: `StorageError`."""
         row = self._row(request, reply)
         self._side.journal.write(self._who, self._unit, row)
         self._rows.append(row)
-        return reply
 
     def stage(self, scratch: Path) -> tuple[SideShard | None, SideCounts]:
         """Stage the unit's calls beside what was played, and count them."""

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from grading.lines import add_owed
 from grading.owed import Owed
 from grading.pipeline import SideOutcome
+from rollouts.calls.limits import Limits as CallLimits
 from rollouts.commands.grading_order import limits_of
 from rollouts.commands.judging import NOTHING_OWED, Judging, Watch, owed_words
 from rollouts.commands.judging import ready as side_ready
+from rollouts.commands.policy_check import Checked, keep, spending_of
 from rollouts.commands.pools import Place
 from rollouts.commands.preparing import Prepared, judged_where_played
 from rollouts.commits import RunCommits
@@ -19,7 +21,7 @@ from rollouts.errors import LeaseError
 from rollouts.identity import check_identity
 from rollouts.plan import extend_plan, make_plan, owed
 from rollouts.policies.model_settings import PROVIDERS
-from rollouts.policy_calls import calls_id, calls_identity
+from rollouts.policy_calls import CallLog, calls_id, calls_identity
 from rollouts.pools.patience import Limits
 from rollouts.pools.pool import Pool
 from rollouts.progress import Counts, Launch, Reporter
@@ -137,13 +139,20 @@ def _declare_callers(prepared: Prepared, lease: Lease) -> None:
             side.declare(lease, CALLS, calls_id(who), calls_identity(who))
 
 
-def play(ready: Ready, pool: Pool | None, reporter: Reporter, signals: Signals, place: Place | None = None) -> Played:
+def play(  # noqa: PLR0913, PLR0917  the last two have defaults
+    ready: Ready,
+    pool: Pool | None,
+    reporter: Reporter,
+    signals: Signals,
+    place: Place | None = None,
+    checked: tuple[Checked, ...] = (),
+) -> Played:
     """Play and grade until nothing is owed or something ends it. `pool` is None where nothing is to be played; `place`
-    is where grading and calls to models happen, needed where there is any."""
+    is where grading and calls to models happen, needed where there is any; `checked` are calls that were made ahead."""
     watch, judging = Watch(reporter, ready.standing.counts), ready.judging
     if ready.prepared.order.calls is not None and pool is not None:
         assert place is not None, "calls to models need a place"
-        place.begin_calls(limits_of(ready.prepared.grading, SideFolder(ready.prepared.folder).spent()))
+        place.begin_calls(_limits(ready, checked))
     if judging is None:
         outcome = _roll(ready, pool, watch, signals, lambda _unit: None)
         return Played(outcome, watch.counts, None, signals.received)
@@ -162,6 +171,20 @@ def play(ready: Ready, pool: Pool | None, reporter: Reporter, signals: Signals, 
         if not signals.received and not isinstance(outcome.error, LeaseError):
             side = pipeline.finish(watch.tell)
     return Played(outcome, watch.counts, side, signals.received)
+
+
+def limits_so_far(prepared: Prepared, standing: Standing) -> CallLimits:
+    """What models may be called, after what earlier starts have spent; what a killed one left on file comes later."""
+    spent = SideFolder(prepared.folder).spent() if standing.started else None
+    return limits_of(prepared.grading, spent)
+
+
+def _limits(ready: Ready, checked: tuple[Checked, ...]) -> CallLimits:
+    """The same under the lease: now the calls that were made ahead are on file, and count."""
+    prepared, folder = ready.prepared, ready.prepared.folder
+    if checked:
+        keep(checked, CallLog(folder), ready.standing.owed[0], ready.lease.next_attempt())
+    return limits_of(prepared.grading, SideFolder(folder).spent() + spending_of(checked))
 
 
 NOTHING_TO_PLAY = Outcome("complete", committed=0, owed=0, failed_episodes=0)

@@ -25,7 +25,8 @@ from rollouts.commands.flags import GradingFlags, RunFlags
 from rollouts.commands.holding import held, last_moment
 from rollouts.commands.judging import check_endpoint
 from rollouts.commands.judging import ready as side_ready
-from rollouts.commands.playing import Standing, judging_of, launch_of, look, play, start
+from rollouts.commands.playing import Standing, judging_of, launch_of, limits_so_far, look, play, start
+from rollouts.commands.policy_check import check_models
 from rollouts.commands.pools import Place, check_place
 from rollouts.commands.preparing import Prepared, prepare
 from rollouts.config import load_configs
@@ -115,6 +116,7 @@ def _tidied(prepared: Prepared, asked: Asked, manifest: dict[str, Any] | None) -
 def _play(prepared: Prepared, standing: Standing, reporter: Reporter) -> Ending:
     config = prepared.config
     check_endpoint(prepared.judging, standing.side, plays=bool(standing.owed))
+    checked = check_models(prepared, limits_so_far(prepared, standing)) if standing.owed else ()
     with (
         Signals(lambda _: last_moment(prepared.again), spares=is_engine) as signals,
         Place(config.pool, config.address) as place,
@@ -128,7 +130,7 @@ def _play(prepared: Prepared, standing: Standing, reporter: Reporter) -> Ending:
                 ready = start(prepared, lease)
                 slots = 0 if pool is None else pool.slots
                 reporter.launch(launch_of(prepared, ready.standing, slots), ready.standing.counts)
-                played = play(ready, pool, reporter, signals, place)
+                played = play(ready, pool, reporter, signals, place, checked)
                 place.close()
                 return conclude(ready, played)
         finally:

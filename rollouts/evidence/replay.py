@@ -32,9 +32,10 @@ class _Nothing:
 
 
 def recorded_episodes(run: CommittedRun) -> list[Recorded]:
-    """The completed episodes that count, in the plan's order."""
+    """The completed episodes that count, in the plan's order; a model behind an endpoint is not asked again."""
+    asked = {who["name"] for who in run.record.get("policies", {}).values() if who["provider"] is not None}
     found = []
-    for unit in run.units():
+    for unit in (unit for unit in run.units() if unit.policy not in asked):
         rows = read_table(run.storage, run.path(EPISODES, shard_name(unit.part)), _COLUMNS).to_pylist()
         hashes = {row["episode_id"]: row["trajectory_hash"] for row in rows if row["status"] == COMPLETED}
         keys = unit.keys()
@@ -66,6 +67,8 @@ def _play(run: CommittedRun, key: EpisodeKey) -> str:
     rules = EpisodeRules(scenario, config.tics_of(scenario), config.step_cap_of(scenario), config.seed)
     environment = make_environment(scenario, None, rules.tics, config.variables)
     try:
-        return run_episode(key, rules, environment, make_policy(asked_for, scenario), _Nothing()).trajectory_hash
+        return run_episode(
+            key, rules, environment, make_policy(asked_for, scenario, config.model_settings), _Nothing()
+        ).trajectory_hash
     finally:
         environment.close()

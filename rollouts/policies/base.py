@@ -70,6 +70,21 @@ class ModelCalls(Protocol):
     def open(self, wire: WireName) -> ModelCall: ...
 
 
+@runtime_checkable
+class AsksModel(Protocol):
+    """A policy whose every decision is a call to a model."""
+
+    wire: WireName
+
+    def example(self, instructions: str | None, text: str, exchanges: int) -> ChatRequest:
+        """A request as `act` sends it for a state `text` after so many exchanges: to look ahead, or to try with."""
+        ...
+
+    def check(self, reply: ChatReply, where: str) -> None:
+        """Raise `RunStopped` where a reply without error shows that the endpoint `where` cannot be played with."""
+        ...
+
+
 @dataclass(frozen=True)
 class PolicyContext:
     """What a policy may know when it is made: its scenario, what followed the colon in `NAME:ARGUMENT`, how a model is

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
-from rollouts.calls.chat_records import ChatReply, ChatRequest, ReplySchema
+from rollouts.calls.chat_records import ChatReply, ChatRequest, ReplySchema, WireName
 from rollouts.calls.replies import shown as in_short
 from rollouts.calls.replies import shows_thinking
 from rollouts.errors import UsageError
@@ -46,6 +46,8 @@ class _Moment:
 
 class ChatPolicy:
     """Asks once a decision; once or twice more, with less history, where the endpoint says that it was too much."""
+
+    wire: WireName = "chat"
 
     def __init__(self, context: PolicyContext) -> None:
         if context.argument is None:
@@ -93,13 +95,16 @@ class ChatPolicy:
         return PolicyDescription(self.name, "model", self._model, OPENAI_COMPATIBLE, settings=kept)
 
     def example(self, instructions: str | None, text: str, exchanges: int) -> ChatRequest:
-        """A request as `act` sends it after so many exchanges: to look ahead by, and to try an endpoint with."""
         snapshot = Snapshot(0, health=100, ammo=100, kills=0, frame=_EXAMPLE_FRAME)
         moment = self._look(snapshot, text, self._scenario.options)
         past = ChatHistory(exchanges, self._settings.history_frames, "")
         for _ in range(exchanges):
             past.add(Exchange(moment.turn, self._form(moment.shown[0], moment.shown)))
         return self._request([Turn("system", system_text(self._settings, instructions)), *past.turns(), moment.turn])
+
+    def check(self, reply: ChatReply, where: str) -> None:
+        if self._settings.answer == "letters" and unusable(reply, short=True) is None and not reply.logprobs:
+            refuse_silence(self.name, where)
 
     def close(self) -> None:
         call, self._call = self._call, None
@@ -165,9 +170,8 @@ class ChatPolicy:
         cause = unusable(reply, short=True)
         if cause is not None:
             return Answer(None, cause=cause.value, detail=in_short(reply.refusal or f"{reply.finish_reason}"))
-        if not reply.logprobs:
-            refuse_silence(self.name, self._connected().where)
-        scores = score_options(reply.logprobs, moment.shown, moment.options)
+        self.check(reply, self._connected().where)
+        scores = score_options(reply.logprobs or (), moment.shown, moment.options)
         choice = scores.draw(self._settings.temperature, self._rng) if scores else None
         if scores is None or choice is None:
             cause = SchemaError.THINKING if shows_thinking(reply.content or "") else SchemaError.NOT_AN_OPTION
@@ -193,7 +197,7 @@ class ChatPolicy:
         if self._call is None:
             if self._calls is None:
                 raise UsageError(f"policy {self.name} has nobody to call models for it here")
-            self._call = self._calls.open("chat")
+            self._call = self._calls.open(self.wire)
         return self._call
 
 

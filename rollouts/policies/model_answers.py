@@ -11,6 +11,7 @@ from rollouts.policies.reply_rules import SchemaError
 
 TOO_LONG = "context_length"
 TOO_MANY_PICTURES = "picture_limit"
+_LIMIT = re.compile(r"(?:at most|maximum(?: of| is)?|limit(?: of| is)?|up to|more than)\D{0,20}(\d+)", re.IGNORECASE)
 _ANSWERS = {
     "timeout": SchemaError.TIMEOUT,
     "content_filter": SchemaError.REFUSED,
@@ -41,9 +42,7 @@ def out_of_schema(error: CallError, who: str, where: str) -> SchemaError:
 
 def picture_limit(message: str) -> int | None:
     """The most pictures that an endpoint says it takes in one request; None where it names no number."""
-    found = re.search(
-        r"(?:at most|maximum(?: of| is)?|limit(?: of| is)?|up to|more than|exceeds?)\D{0,20}(\d+)", message
-    )
+    found = _LIMIT.search(message)
     return int(found[1]) if found else None
 
 
