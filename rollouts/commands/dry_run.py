@@ -19,6 +19,7 @@ from grading.owed import Owed
 from grading.played import RunReader
 from rollouts.commands.console import wide_console
 from rollouts.commands.playing import Standing
+from rollouts.commands.policy_forecast import policy_forecasts
 from rollouts.commands.preparing import Prepared
 from rollouts.run.run_folder import RunFolder
 
@@ -37,6 +38,7 @@ def plan_of(prepared: Prepared, standing: Standing) -> dict[str, Any]:
     """The plan as plain JSON values. Sizes are of full-length episodes: a run stays below them."""
     groups = [_group(prepared, standing, index) for index in range(len(prepared.groups))]
     policy_calls = sum(group["calls_at_most"] for group in groups)
+    calls = {group.name: told["calls_at_most"] for group, told in zip(prepared.groups, groups, strict=True)}
     grading = _grading(prepared, standing)
     return {
         "run_id": prepared.run_id,
@@ -51,6 +53,7 @@ def plan_of(prepared: Prepared, standing: Standing) -> dict[str, Any]:
         "bytes_at_most": sum(group["bytes_at_most"] for group in groups),
         "calls_at_most": policy_calls + grading["calls_at_most"],
         "policy_calls_at_most": policy_calls,
+        "policies": [told.as_dict() for told in policy_forecasts(prepared, calls)],
         "grading": grading,
     }
 
@@ -173,7 +176,8 @@ def _print(told: dict[str, Any], console: Console) -> None:
         table.add_row(row["scenario"], row["rubric"], row["policy"], *(f"{n:,}" for n in numbers), *sizes)
     console.print(table)
     exists = "exists; what it has is kept" if told["exists"] else "does not exist yet"
-    for line in grading_plan_lines(told["grading"]):
+    models = [f"policy {model['model']}: {_calls(model)}" for model in told["policies"]]
+    for line in (*models, *grading_plan_lines(told["grading"])):
         console.print(line, soft_wrap=True, highlight=False, markup=False)
     console.print(
         f"decisions, MB and calls are upper limits; {told['location']} {exists}", soft_wrap=True, highlight=False

@@ -11,7 +11,7 @@ from rollouts.policies.reply_rules import SchemaError
 
 TOO_LONG = "context_length"
 TOO_MANY_PICTURES = "picture_limit"
-_LIMIT = re.compile(r"(?:at most|maximum(?: of| is)?|limit(?: of| is)?|up to|more than)\D{0,20}(\d+)", re.IGNORECASE)
+_LIMIT = re.compile(r"(?:at most|maximum(?: of| is)?|limit(?: of| is)?|up to|more than)\D{0,30}(\d+)", re.IGNORECASE)
 _ANSWERS = {
     "timeout": SchemaError.TIMEOUT,
     "content_filter": SchemaError.REFUSED,
