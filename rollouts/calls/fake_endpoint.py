@@ -26,6 +26,7 @@ from rollouts.calls.fake_replies import FakeReply, FakeRequest, Script, complete
 from rollouts.errors import UsageError
 
 DRIP_S = 0.05
+_SERVED = ("/chat/completions", "/systemone")
 LARGEST_BODY_BYTES = 64 * 2**20
 _GONE = (ConnectionError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, ValueError)
 
@@ -69,7 +70,7 @@ class FakeEndpoint:
 
     @property
     def requests(self) -> tuple[FakeRequest, ...]:
-        """Every completion that was asked for, in order of arrival."""
+        """Every completion and decision that was asked for, in order of arrival."""
         return tuple(self._requests)
 
     @property
@@ -148,7 +149,7 @@ class FakeEndpoint:
             writer.close()
 
     async def _answer(self, asked: _Asked, writer: asyncio.StreamWriter, reader: asyncio.StreamReader) -> None:
-        if not asked.path.endswith("/chat/completions"):
+        if not asked.path.endswith(_SERVED):
             await _send(writer, _other(asked))
             return
         request = self._note(asked)
@@ -208,7 +209,9 @@ def _parse(body: bytes) -> dict[str, Any]:
 def _other(asked: _Asked) -> FakeReply:
     if asked.method == "GET" and asked.path.endswith("/models"):
         return FakeReply(body={"object": "list", "data": [{"id": "fake", "object": "model", "owned_by": "nobody"}]})
-    return FakeReply(404, {"error": {"message": f"{asked.method} {asked.path}: only chat completions are served here"}})
+    return FakeReply(
+        404, {"error": {"message": f"{asked.method} {asked.path}: only completions and decisions are served"}}
+    )
 
 
 async def _stay(reader: asyncio.StreamReader, seconds: float | None) -> None:

@@ -105,6 +105,8 @@ def broken(fault: Fault) -> FakeReply:
 
 def plausible(request: FakeRequest) -> FakeReply:
     """A grade for a grader, an entry a pair for a summarizer, an option for a policy, a short text for all others."""
+    if request.path.endswith("/systemone"):
+        return _chosen(request)
     text = request.text
     if "goal_achievement" in text:
         return completion(json.dumps(_GRADE))
@@ -112,6 +114,19 @@ def plausible(request: FakeRequest) -> FakeReply:
         return completion(_entries(request))
     asked = _OPTIONS.findall(text)
     return _decision(request, asked[-1]) if asked else completion("OK")
+
+
+def decision(choice: object, probabilities: object = None, confidence: object = None) -> FakeReply:
+    """The reply of a decision endpoint."""
+    result = {"choice": choice, "probabilities": probabilities, "confidence": confidence}
+    return FakeReply(body={"results": {"decision": result}})
+
+
+def _chosen(request: FakeRequest) -> FakeReply:
+    options = request.body["questions"]["decision"]["options"]
+    picked = options[zlib.crc32(json.dumps(request.body["state"]).encode()) % len(options)]
+    rest = 0.4 / max(1, len(options) - 1)
+    return decision(picked, {option: 0.6 if option == picked else rest for option in options}, 0.6)
 
 
 def lettered(content: str, probabilities: Mapping[str, float]) -> FakeReply:

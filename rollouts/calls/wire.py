@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from rollouts.calls.call_failures import Failure
 from rollouts.calls.chat_reading import read_completion
 from rollouts.calls.chat_records import ChatReply, ChatRequest, WireName
+from rollouts.calls.choice_wire import build_choice, read_choice
 from rollouts.calls.dialect import Body, build_body
 
 
@@ -22,4 +23,4 @@ class Wire:
 
 
 CHAT = Wire("/chat/completions", build_body, read_completion)
-WIRES: Mapping[WireName, Wire] = {"chat": CHAT}
+WIRES: Mapping[WireName, Wire] = {"chat": CHAT, "choice": Wire("/systemone", build_choice, read_choice)}

@@ -43,7 +43,7 @@ class RunFlags:
         Texts,
         _flag(
             _WHAT,
-            "Who plays: oracle (default), random, chat:MODEL, or your own as module:Class; repeat for more.",
+            "Who plays: oracle (default), random, chat:MODEL, choice, or your own as module:Class; repeat for more.",
             "--policy",
         ),
     ] = None

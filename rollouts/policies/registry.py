@@ -6,6 +6,7 @@ from rollouts.errors import UsageError
 from rollouts.importing import import_object
 from rollouts.policies.base import ModelCalls, Policy, PolicyContext, PolicyFactory
 from rollouts.policies.chat import ChatPolicy
+from rollouts.policies.choice import ChoicePolicy
 from rollouts.policies.model_settings import ModelSettings
 from rollouts.policies.oracle import OraclePolicy
 from rollouts.policies.text_only import TextBackend, TextOnlyPolicy
@@ -14,6 +15,7 @@ from rollouts.scenarios import Scenario
 
 POLICIES: dict[str, PolicyFactory] = {
     "chat": ChatPolicy,
+    "choice": ChoicePolicy,
     "oracle": OraclePolicy,
     "random": RandomPolicy,
 }

@@ -1,4 +1,7 @@
-"""Where a key may not be: a run on a cluster with a dashboard, whose endpoint repeats the key in its errors."""
+"""Where a key may not be: a run on a cluster with a dashboard, whose endpoint repeats the key in its errors.
+
+A model plays and models grade: all that calls any.
+"""
 
 from __future__ import annotations
 
@@ -114,7 +117,7 @@ def holding(folder: Path) -> list[str]:
 
 
 def test_a_key_is_nowhere_but_in_the_environment(ray_dir: str, tmp_path: Path) -> None:
-    words = ("run", "--scenario", "defend_the_center", "--seeds", "0:2", "--step-cap", "40", "--frames", "none")
+    words = ("run", "--scenario", "defend_the_center", "--seeds", "0:2", "--step-cap", "10", "--policy", "chat:m")
     judged = ("--grade", "llm", "--grader-model", "judge", "--summarize", "llm", "--actors", "1", "--run-id", "r")
     with head(ray_dir) as (address, dashboard), FakeEndpoint(echoing) as fake, Onlooker() as onlooker:
         command = [sys.executable, "-m", "rollouts.cli", *words, *judged, "--address", address]

@@ -204,6 +204,19 @@ def test_a_policy_has_an_endpoint_and_a_key_of_its_own_beside_the_graders(
     assert (other.requests[0].has_key, said.done["grading"]["graders"][0]["graded"]) == (True, 1)
 
 
+@pytest.mark.slow
+def test_a_decision_endpoint_plays(console: Console) -> None:
+    words = ("--policy", "choice:laya", "--base-url", "ENDPOINT", "--json", "--seeds", "0:1", "--frames", "none")
+    said = console("run", *GAME, *words)
+    rows = console.rows
+    assert (said.code, len(rows), len(said.requests)) == (0, 6, 7)
+    assert {request.path for request in said.requests} == {"/v1/systemone"}
+    assert {round(sum(row["probabilities"]), 9) for row in rows} == {1.0}
+    assert [row["state"] for row in rows] == [request.body["state"] for request in said.requests[1:]]
+    assert {row["confidence"] for row in rows} == {0.6}
+    assert console("verify", "runs/r").code == 0
+
+
 def test_nobody_listens(console: Console) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

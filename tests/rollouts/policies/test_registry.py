@@ -13,7 +13,7 @@ from rollouts.records import Answer, EpisodeKey, Snapshot
 from rollouts.scenarios import SCENARIOS
 from tests.doubles import COUNTING, counting_scenario
 
-MODELS = frozenset({"chat"})
+MODELS = frozenset({"chat", "choice"})
 """They answer over HTTP: see their own tests."""
 
 
@@ -39,7 +39,7 @@ def test_a_users_text_only_class_is_widened() -> None:
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ("orcale", "unknown policy 'orcale'; choose from chat, "),
+        ("orcale", "unknown policy 'orcale'; choose from chat, choice, "),
         ("no_such_module:Policy", "cannot import 'no_such_module'"),
         ("tests.doubles:Nobody", "has no 'Nobody'"),
         ("tests.doubles:LENGTH", "is not a class"),
