@@ -15,7 +15,7 @@ from typing import Protocol
 
 import numpy as np
 
-from rollouts.errors import BudgetSpent, RolloutsError, RunStopped, TryVoid
+from rollouts.errors import BudgetSpent, RolloutsError, RunStopped, StorageError, TryVoid
 from rollouts.hashing import FramesHash, TrajectoryHash
 from rollouts.metrics import percentile
 from rollouts.policies.base import HasReset, Policy, SeesTick
@@ -61,7 +61,8 @@ def run_episode(
 ) -> Episode:
     """Play one episode; each decision goes to `recorder` as it is complete.
 
-    Raises EpisodeFailed (a record of its own), TryVoid (play it again), BudgetSpent (it stays owed) or RunStopped.
+    Raises EpisodeFailed (a record of its own), TryVoid (play it again), BudgetSpent (it stays owed), RunStopped or
+    StorageError (a call could not be put on file).
     """
     tally = _Tally()
     with _blame("environment"):
@@ -147,7 +148,7 @@ class _Asker:
         """The policy's answer, and the scrubbed text of its exception where it raised one (that is data)."""
         try:
             answer = _checked(self._policy.act(snapshot, text, self._options, self._instructions))
-        except (TryVoid, BudgetSpent, RunStopped):
+        except (TryVoid, BudgetSpent, RunStopped, StorageError):
             raise
         except Exception as error:  # noqa: BLE001  whatever a policy raises, the game goes on
             return NO_ANSWER, self._count_error(describe_error(error))

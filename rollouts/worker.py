@@ -20,6 +20,7 @@ from rollouts.episode import EpisodeFailed, EpisodeRules, run_episode
 from rollouts.errors import EngineLost
 from rollouts.frames import FrameFormat, encode
 from rollouts.policies.base import ModelCalls, Policy
+from rollouts.policies.model_settings import PROVIDERS
 from rollouts.policies.registry import make_policy
 from rollouts.policy_calls import CallLog, CallOrder, PolicyCalls, calls_id
 from rollouts.records import Decision, Episode, EpisodeFailure, EpisodeKey, SideReport, Unit, UnitReport
@@ -189,7 +190,7 @@ class _Cast:
         rules = EpisodeRules(scenario, config.tics_of(scenario), config.step_cap_of(scenario), config.seed)
         policy = make_policy(order.policies[group[2]], scenario, config.model_settings, calls)
         environment = make_environment(scenario, _CAPTURES[config.frames], rules.tics, config.variables)
-        return cls(group, rules, environment, policy, calls_id(policy.describe()) if calls else "")
+        return cls(group, rules, environment, policy, _caller(policy) if calls else "")
 
     def new_restarts(self) -> int:
         """Engines that had to be started again since this was last asked."""
@@ -201,6 +202,12 @@ class _Cast:
         close_policy = getattr(self.policy, "close", None)
         if callable(close_policy):
             close_policy()
+
+
+def _caller(policy: Policy) -> str:
+    """Whose the calls are; nobody's where the policy asks no endpoint of the run's."""
+    who = policy.describe()
+    return calls_id(who) if who.provider in PROVIDERS else ""
 
 
 class _Recorder:

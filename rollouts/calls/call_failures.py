@@ -115,10 +115,13 @@ def _kind(status: int, codes: frozenset[str], message: str, waits: bool) -> str:
         return "content_filter"
     if status == 402 or (status in (403, 429) and _is_quota(codes, message, waits)):
         return "quota"
-    if status in (400, 413, 422) and ("context_length_exceeded" in codes or _TOO_LONG.search(message)):
+    too_much = status in (400, 413, 422)
+    if too_much and ("context_length_exceeded" in codes or _TOO_LONG.search(message)):
         return "context_length"
-    if status in (400, 413, 422) and PICTURE_LIMIT.search(message):
+    if too_much and PICTURE_LIMIT.search(message):
         return "picture_limit"
+    if status == 413:
+        return "context_length"
     return _NAMES.get(status) or ("bad_request" if status in (400, 422) else f"http_{status}")
 
 

@@ -37,11 +37,13 @@ _EXAMPLE_FRAME = Frame(np.zeros((240, 320, 3), np.uint8))
 
 @dataclass(frozen=True, slots=True)
 class _Moment:
-    """One decision: what is shown, the options as they stand there, and in the scenario's order."""
+    """One decision: what is shown, the options as they stand there, and in the scenario's order. `seed` is for an
+    endpoint that draws."""
 
     turn: Turn
     shown: tuple[str, ...]
     options: tuple[str, ...]
+    seed: int | None
 
 
 class ChatPolicy:
@@ -55,8 +57,7 @@ class ChatPolicy:
         self._model = context.argument
         self._scenario = context.scenario
         self._settings = settings = context.settings
-        self._calls = context.calls
-        self._call: ModelCall | None = None
+        self._call = context.calls.open(self.wire) if context.calls else None
         left_out = chat_prompt().sections["picture_left_out"]
         self._history = ChatHistory(settings.history, settings.history_frames if settings.sees else 0, left_out)
         self._key = EpisodeKey(context.scenario.name, "", self.name, 0, 0)
@@ -116,7 +117,8 @@ class ChatPolicy:
         if self._settings.shuffle_options:
             shown = tuple(options[i] for i in self._rng.permutation(len(options)))
         said = turn_text(self._settings, snapshot, text, shown)
-        return _Moment(Turn("user", said, self._picture(snapshot)), shown, options)
+        seed = int(self._rng.integers(2**31)) if self._settings.endpoint_draws else None
+        return _Moment(Turn("user", said, self._picture(snapshot)), shown, options, seed)
 
     def _picture(self, snapshot: Snapshot) -> Picture | None:
         if not self._settings.sees:
@@ -131,7 +133,7 @@ class ChatPolicy:
         call = self._connected()
         while True:
             turns = [system, *self._history.turns(), moment.turn]
-            reply = call(self._request(turns))
+            reply = call(self._request(turns, moment.seed))
             if not self._trimmed(reply):
                 return turns, reply
 
@@ -145,7 +147,7 @@ class ChatPolicy:
         most = picture_limit(error.message)
         return self._history.show_fewer(None if most is None else most - 1)
 
-    def _request(self, turns: list[Turn]) -> ChatRequest:
+    def _request(self, turns: list[Turn], seed: int | None = None) -> ChatRequest:
         settings = self._settings
         letters = settings.answer == "letters"
         return ChatRequest(
@@ -153,6 +155,7 @@ class ChatPolicy:
             as_messages(turns),
             max_tokens=settings.reply_tokens,
             temperature=0.0 if letters else settings.temperature,
+            seed=seed,
             schema=_schema(self._scenario.options) if settings.answer == "json" else None,
             top_logprobs=TOP_LOGPROBS if letters else 0,
         )
@@ -195,9 +198,7 @@ class ChatPolicy:
 
     def _connected(self) -> ModelCall:
         if self._call is None:
-            if self._calls is None:
-                raise UsageError(f"policy {self.name} has nobody to call models for it here")
-            self._call = self._calls.open(self.wire)
+            raise UsageError(f"policy {self.name} has nobody to call models for it here")
         return self._call
 
 

@@ -36,8 +36,7 @@ class ChoicePolicy:
         self._model = context.argument
         self._scenario = context.scenario
         self._shuffles = context.settings.shuffle_options
-        self._calls = context.calls
-        self._call: ModelCall | None = None
+        self._call = context.calls.open(self.wire) if context.calls else None
         self._rng = np.random.default_rng(0)
 
     @property
@@ -101,9 +100,7 @@ class ChoicePolicy:
 
     def _connected(self) -> ModelCall:
         if self._call is None:
-            if self._calls is None:
-                raise UsageError(f"policy {self.name} has nobody to call models for it here")
-            self._call = self._calls.open(self.wire)
+            raise UsageError(f"policy {self.name} has nobody to call models for it here")
         return self._call
 
 

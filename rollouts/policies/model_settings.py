@@ -43,6 +43,11 @@ class ModelSettings:
         return self.max_tokens or _TOKENS[self.answer]
 
     @property
+    def endpoint_draws(self) -> bool:
+        """Whether the endpoint samples: then each request has a seed from the episode's generator."""
+        return self.answer != "letters" and self.temperature > 0
+
+    @property
     def sees(self) -> bool:
         """Whether pictures are sent."""
         return self.observe != "text"

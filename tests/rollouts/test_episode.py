@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from rollouts.episode import EpisodeFailed, EpisodeRules, run_episode
-from rollouts.errors import EngineLost
+from rollouts.errors import BudgetSpent, EngineLost, RunStopped, StorageError, TryVoid
 from rollouts.policies.base import Policy, PolicyContext
 from rollouts.policies.oracle import OraclePolicy
 from rollouts.policies.text_only import TextOnlyPolicy
@@ -118,6 +118,33 @@ def test_ten_errors_in_a_row_fail_the_episode() -> None:
 def test_a_void_try_is_not_the_policys_answer() -> None:
     with pytest.raises(EngineLost):
         play(ScriptedPolicy([EngineLost("gone")]))
+
+
+@pytest.mark.parametrize(
+    "error", [BudgetSpent("spent"), RunStopped("no key"), StorageError("disk full"), TryVoid("gone")]
+)
+def test_what_is_not_the_policys_answer_is_no_row(error: Exception) -> None:
+    with pytest.raises(type(error), match=str(error)):
+        play(ScriptedPolicy([DOWN, error]))
+
+
+def test_a_policys_own_cause_counts_where_there_is_no_choice() -> None:
+    script = [Answer(None, cause="refused", detail="No."), Answer("down", cause="refused"), Answer("jump"), DOWN]
+    episode, recording = play(ScriptedPolicy(script))
+    told = [(d.schema_error, d.error) for d in recording.decisions[:4]]
+    assert told == [("refused", "No."), (None, None), ("not_an_option", None), (None, None)]
+    assert episode.out_of_schema_by_cause["refused"] >= 1
+
+
+def test_a_policy_that_wants_to_is_told_the_tick() -> None:
+    ticks = []
+
+    class Counting(ScriptedPolicy):
+        def at(self, tick: int) -> None:
+            ticks.append(tick)
+
+    play(Counting([DOWN]))
+    assert ticks == [0, 1, 2, 3, 4]
 
 
 def test_step_cap_truncates_and_keeps_the_final_state() -> None:

@@ -40,6 +40,24 @@ def test_each_status_has_its_meaning(status: int, code: str | None, kind: str, t
     assert not was.may_have_cost
 
 
+@pytest.mark.parametrize(
+    ("status", "message", "kind"),
+    [
+        (413, "Payload too large", "context_length"),
+        (400, "At most 4 image(s) may be provided in one request.", "picture_limit"),
+        (413, "Too many images", "picture_limit"),
+        (
+            400,
+            "Longer than the maximum context; tokens depend on the number of images",
+            "context_length",
+        ),
+        (400, "This model does not support image input", "bad_request"),
+    ],
+)
+def test_too_much_is_told_apart(status: int, message: str, kind: str) -> None:
+    assert failure(status, message).kind == kind
+
+
 def test_a_minute_limit_in_the_words_of_an_empty_account_says_when_to_come_back() -> None:
     words = "You exceeded your current quota, please check your plan and billing details."
     assert failure(429, words).kind == "quota"

@@ -29,6 +29,7 @@ from rollouts.calls.fake_replies import (
 )
 from rollouts.calls.limits import Budget, Limits
 from rollouts.errors import BudgetSpent, RunStopped, TryVoid, UsageError
+from rollouts.frames import encode
 from rollouts.policies.base import PolicyContext
 from rollouts.policies.chat import ChatPolicy
 from rollouts.policies.chat_prompt import chat_prompt
@@ -402,6 +403,38 @@ def test_h6_latency_is_the_answered_request_alone(play: Play) -> None:
 
 def _fields(reply: FakeReply) -> dict[str, Any]:
     return {name: getattr(reply, name) for name in ("status", "body", "headers", "fault")}
+
+
+def test_a_body_that_is_too_large_is_trimmed_like_a_context(play: Play) -> None:
+    def small_bodies(request: FakeRequest) -> FakeReply | None:
+        return failing(413, "Payload too large") if len(pictures(dict(request.body))) > 2 else None
+
+    player = play(small_bodies, observe="both", history=2, history_frames=2, calls={"settings": requiring("images")})
+    assert all(player.decide().choice for _ in range(6))
+    assert len(player.bodies) == 7
+
+
+def test_the_very_jpeg_of_the_row_is_sent(play: Play) -> None:
+    player = play(observe="frame", frames="jpeg")
+    player.decide()
+    (url,) = pictures(player.bodies[0])
+    assert base64.b64decode(url.partition(",")[2]) == encode(picture(0), "jpeg")
+    assert url.startswith("data:image/jpeg;base64,")
+
+
+def test_an_endpoint_that_draws_gets_a_seed_of_the_episode(play: Play) -> None:
+    player = play(answer="plain", temperature=0.7)
+    for _ in range(2):
+        for _ in range(3):
+            player.decide()
+        player.begin()
+    seeds = [body["seed"] for body in player.bodies]
+    assert seeds[:3] == seeds[3:]
+    assert len(set(seeds)) == 3
+    assert {body["temperature"] for body in player.bodies} == {0.7}
+    cool = play(answer="plain")
+    cool.decide()
+    assert "seed" not in cool.bodies[0]
 
 
 def test_tokens_and_the_model_that_answered_are_kept(play: Play) -> None:
