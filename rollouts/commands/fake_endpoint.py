@@ -23,7 +23,7 @@ def fake_endpoint(
     delay_s: Annotated[str, _HYPHEN] = "0",
     log: Annotated[Path | None, _HYPHEN] = None,
 ) -> int:
-    """Answer chat completions plausibly until interrupted: grades, summaries, short texts. No model is behind it.
+    """Answer plausibly until interrupted: grades, summaries, the options of policies. No model is behind it.
 
     Prints one line to set the environment by. Point a run at it with --base-url, or with that line.
 

@@ -17,7 +17,7 @@ LONGEST_STATE = "x" * 600
 def policy_forecasts(prepared: Prepared, decisions: Mapping[GroupName, int]) -> list[Forecast]:
     """One for each policy that is a model; `decisions` are the most that each group may still take.
 
-    Each decision is taken to be asked with a full history. One where the endpoint takes less costs a call more.
+    Each decision is taken to be asked with a full history. Besides, each start asks each model one small question.
     """
     found, order = [], prepared.order.calls
     for spec, who in prepared.facts.descriptions.items():

@@ -1,4 +1,5 @@
-"""Models that play on Ray actors: one governor for all, and what a lost actor had in flight holds up nobody."""
+"""Models that play, in processes of their own: one governor for all actors, what a lost actor had in flight holds up
+nobody, and Ctrl-C in the middle of a call."""
 
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from rollouts.calls.fake_endpoint import FakeEndpoint
+from rollouts.calls.fake_replies import completion
 from tests.console import Started, rollouts
 
 pytestmark = pytest.mark.slow
@@ -63,3 +65,14 @@ def actors_of(driver: int) -> list[psutil.Process]:
     """The processes that play, of the Ray that `driver` has started."""
     family = psutil.Process(driver).children(recursive=True)
     return [process for process in family if process.name().startswith("ray::RolloutAc")]
+
+
+def test_ctrl_c_does_not_wait_for_a_model(tmp_path: Path, nothing_is_left: None) -> None:
+    with FakeEndpoint(lambda request: completion("attack", delay_s=60.0 if request.number > 3 else 0.0)) as fake:
+        words = ("run", *GAME[:-1], "--grade", "none", "--policy", "chat:m", "--answer", "plain", "--pool", "local")
+        run = Started(tmp_path, (*words, "--base-url", fake.base_url))
+        assert fake.wait_until(lambda: len(fake.requests) == 4, 60)
+        run.ctrl_c()
+        code, _, errors, took_s = run.end()
+    assert (code, took_s < 15) == (130, True), errors
+    assert "Traceback" not in errors
