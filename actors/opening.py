@@ -15,14 +15,17 @@ ONE_CPU = Share(cpus=1.0, gpus=0.0)
 
 @dataclass(frozen=True)
 class Wish:
-    """What is asked of Ray. `actors` None: as many as fit. An actor's process is replaced after `most_episodes`, or
-    above `most_mb` MiB of memory together with its engine."""
+    """What is asked of Ray. `actors` None: as many as fit, but no more than are `enough`.
+
+    An actor's process is replaced after `most_episodes`, or above `most_mb` MiB of memory together with its engine.
+    """
 
     cluster: ClusterSettings = field(default_factory=ClusterSettings)
     actors: int | None = None
     share: Share = ONE_CPU
     most_episodes: int | None = 1_000
     most_mb: int | None = 2_000
+    enough: int | None = None
 
 
 def open_ray_pool(
@@ -53,6 +56,8 @@ def _ray_pool(
     forget: Callable[[str], None],
 ) -> Pool:
     slots = choose_actors(cluster.nodes(), wish.share, wish.actors, cluster.grows())
+    if wish.actors is None and wish.enough is not None:
+        slots = min(slots, wish.enough)
     from actors.ray_pool import RayPool  # noqa: PLC0415  Ray must see the cluster's settings first
 
     return RayPool(make, slots, wish.share, wish.most_episodes, wish.most_mb, on_close=on_close, forget=forget)

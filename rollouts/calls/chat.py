@@ -14,7 +14,7 @@ import json
 import random
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import openai
@@ -42,6 +42,7 @@ class _Course:
     queue_s: float = 0.0
     pause_s: float = 0.0
     answer_s: float = 0.0
+    tries_ms: list[float] = field(default_factory=list)
     adjustments: tuple[str, ...] = ()
     refusal: str | None = None
 
@@ -49,6 +50,7 @@ class _Course:
         return replace(
             reply,
             tries=self.tries,
+            tries_ms=tuple(self.tries_ms),
             queue_ms=self.queue_s * 1000,
             answer_ms=None if reply.error else self.answer_s * 1000,
             pause_ms=self.pause_s * 1000,
@@ -138,6 +140,7 @@ class ChatClient:
         sent_at = time.monotonic()
         attempt = await connection.send(self._wire, body, self._settings.time_limit_s)
         course.answer_s = time.monotonic() - sent_at
+        course.tries_ms.append(course.answer_s * 1000)
         return attempt
 
     def _judge(

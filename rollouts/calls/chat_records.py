@@ -82,8 +82,8 @@ class ChatReply:
     `content` is None where the endpoint gave no choice, no message or no text. `error` is set exactly when no answer
     could be had; the counts and times then cover the failed tries. `adjustments` names parameters that the endpoint
     refused and what was sent instead (`max_tokens->max_completion_tokens`, `-temperature`).
-    Times: `queue_ms` waiting for the limiter, `answer_ms` of the try that counted, `pause_ms` between failed tries,
-    `total_ms` everything, failed tries included.
+    Times: `queue_ms` waiting for the limiter, `tries_ms` of each try, `answer_ms` of the one that counted, `pause_ms`
+    between failed tries, `total_ms` everything.
     `reused` is True for a reply that was stored earlier: it cost nothing now.
     """
 
@@ -100,6 +100,7 @@ class ChatReply:
     tokens_out: int | None = None
     tokens_cached: int | None = None
     tries: int = 1
+    tries_ms: tuple[float, ...] = ()
     queue_ms: float | None = None
     answer_ms: float | None = None
     pause_ms: float | None = None

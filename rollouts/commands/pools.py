@@ -146,6 +146,7 @@ def _wish(prepared: Prepared) -> Wish:
         Share(_cpus_per_actor(prepared), config.gpus_per_actor),
         config.recycle_after,
         config.recycle_above_mb,
+        prepared.grading.in_flight if _only_waits(prepared) else None,
     )
 
 
@@ -153,7 +154,12 @@ def _cpus_per_actor(prepared: Prepared) -> float:
     """As told; else one for each actor, unless all that is played waits for models."""
     if prepared.config.cpus_per_actor is not None:
         return prepared.config.cpus_per_actor
-    return CPUS_OF_A_WAITER if all(group.costs_a_call for group in prepared.groups) else 1.0
+    return CPUS_OF_A_WAITER if _only_waits(prepared) else 1.0
+
+
+def _only_waits(prepared: Prepared) -> bool:
+    """Whether each decision is a call: actors beyond the requests that may be in flight would only wait for a turn."""
+    return all(group.costs_a_call for group in prepared.groups)
 
 
 def check_place(prepared: Prepared) -> None:

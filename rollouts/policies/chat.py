@@ -57,14 +57,14 @@ class ChatPolicy:
         self._model = context.argument
         self._scenario = context.scenario
         self._settings = settings = context.settings
+        if settings.answer == "letters":
+            codes_of(context.scenario.options)
         self._call = context.calls.open(self.wire) if context.calls else None
         left_out = chat_prompt().sections["picture_left_out"]
         self._history = ChatHistory(settings.history, settings.history_frames if settings.sees else 0, left_out)
         self._key = EpisodeKey(context.scenario.name, "", self.name, 0, 0)
         self._rng = np.random.default_rng(0)
         self._tick = 0
-        if settings.answer == "letters":
-            codes_of(context.scenario.options)
 
     @property
     def name(self) -> str:

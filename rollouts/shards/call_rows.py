@@ -18,5 +18,6 @@ def reply_columns(reply: ChatReply) -> dict[str, Any]:
         "error_kind": reply.error.kind if reply.error else None,
         "error": reply.error.message if reply.error else None,
         **{name: getattr(reply, name) for name in _KEPT},
+        "tries_ms": list(reply.tries_ms),
         "adjustments": list(reply.adjustments),
     }

@@ -17,7 +17,7 @@ SCHEMA_VERSION = "2"
 STR, INT, NUM, FLAG = pa.string(), pa.int64(), pa.float64(), pa.bool_()
 TIME = pa.timestamp("us", tz="UTC")
 STRINGS = pa.list_(STR)
-_NUMBERS = pa.list_(NUM)
+NUMBERS = pa.list_(NUM)
 FRAME = pa.struct([("bytes", pa.binary()), ("path", STR)])
 NAMED_NUMBERS = pa.list_(pa.struct([("key", STR), ("value", NUM)]))
 """A map by another name: Parquet stores the same, and `datasets` reads it (it has no map type)."""
@@ -62,7 +62,7 @@ STEPS = make_schema(
         ("parse_rule", STR),
         ("options", STRINGS),
         ("options_shown", STRINGS),
-        ("probabilities", _NUMBERS),
+        ("probabilities", NUMBERS),
         ("probability_bound", NUM),
         ("option_mass", NUM),
         ("confidence", NUM),
@@ -71,7 +71,7 @@ STEPS = make_schema(
         ("raw_reply", STR),
         ("finish_reason", STR),
         ("reply_tokens", STRINGS),
-        ("reply_logprobs", _NUMBERS),
+        ("reply_logprobs", NUMBERS),
         ("tokens_in", INT),
         ("tokens_out", INT),
         ("model_version", STR),

@@ -5,7 +5,7 @@ A column that a row does not use is null, never absent. A new column is a new `S
 
 from __future__ import annotations
 
-from rollouts.shards.schemas import FLAG, INT, KEY, NUM, STR, STRINGS, TIME, make_schema
+from rollouts.shards.schemas import FLAG, INT, KEY, NUM, NUMBERS, STR, STRINGS, TIME, make_schema
 
 GRADES = make_schema(
     [
@@ -124,6 +124,7 @@ CALLS = make_schema(
         ("tokens_out", INT),
         ("tokens_cached", INT),
         ("tries", INT),
+        ("tries_ms", NUMBERS),
         ("queue_ms", NUM),
         ("answer_ms", NUM),
         ("pause_ms", NUM),
@@ -138,8 +139,8 @@ asked (a grader, a summarizer, a policy). `request_sha256` is the key of the who
 a later equal request is answered by a `validated` reply and gets a row with `reused_call_id`, without tries, tokens or
 cost; a policy's replies are never used again. `status`: validated, refused (the reply cannot be used: `cause`),
 answered (a policy's: see its row in `steps`) or failed (no reply: `error_kind`, `error`). The HTTP requests of a run
-are the sum of `tries`. Times: `queue_ms` waiting for the run's limits, `answer_ms` of the try that was answered,
-`pause_ms` between tries; what is left of `total_ms` went into tries that failed."""
+are the sum of `tries`. Times: `queue_ms` waiting for the run's limits, `tries_ms` of each try, `answer_ms` of the one
+that was answered, `pause_ms` between tries, `total_ms` altogether."""
 
 FEEDBACK = make_schema(
     [

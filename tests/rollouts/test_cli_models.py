@@ -191,6 +191,16 @@ def test_an_endpoint_that_was_gone_for_a_while_voids_the_try(console: Console) -
 
 
 @pytest.mark.slow
+def test_an_endpoint_that_is_gone_for_good_ends_the_run_without_a_made_up_row(console: Console) -> None:
+    console.script = lambda request: broken("drop") if request.number > 3 else None
+    said = console.run("--seeds", "0:4")
+    assert (said.code, said.done["state"]) == (1, "stopped")
+    assert "chat:m at http://127.0.0.1" in said.err.splitlines()[-1]
+    assert said.done["coverage"]["completed"] == 0
+    assert not (console.folder / "runs/r/steps").exists()
+
+
+@pytest.mark.slow
 def test_a_policy_has_an_endpoint_and_a_key_of_its_own_beside_the_graders(
     console: Console, monkeypatch: pytest.MonkeyPatch
 ) -> None:

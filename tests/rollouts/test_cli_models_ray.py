@@ -26,13 +26,15 @@ def done(out: str) -> dict[str, Any]:
 
 
 def test_many_actors_and_graders_share_one_governor(tmp_path: Path, nothing_is_left: None) -> None:
-    """Three episodes on three actors of an eighth of a CPU; with graders, never more than two requests at once."""
-    graded = ("--grade", "llm", "--grader-model", "judge", "--in-flight", "2", "--actors", "3")
+    """Actors of an eighth of a CPU: as many as may have a request in flight. With graders, never more than those at
+    once."""
+    graded = ("--grade", "llm", "--grader-model", "judge", "--in-flight", "2")
     with FakeEndpoint(delay_s=0.05) as fake:
         said = rollouts(
             tmp_path, "run", *GAME, *graded, "--policy", "chat:m", "--seeds", "0:3", "--base-url", fake.base_url
         )
     told = done(said.stdout)
+    assert json.loads(said.stdout.splitlines()[0])["actors"] == 2
     assert fake.most_in_flight == 2
     models = Counter(request.body["model"] for request in fake.requests)
     assert (models["judge"], models["m"]) == (3, 3 * 8 + 1)
