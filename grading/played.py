@@ -121,4 +121,4 @@ def _baseline(scenario: Mapping[str, Any]) -> Baseline | None:
     """The scenario's means, where the run was played under the settings that they were measured with."""
     means = scenario["baselines"]
     hold = scenario.get("baselines_hold", (scenario["tics"], scenario["step_cap"]) == _PUBLISHED)
-    return Baseline(means["random"], means["oracle"]) if means and hold else None
+    return Baseline(means["random"], means["oracle"]) if means and hold and means["oracle"] is not None else None

@@ -13,9 +13,10 @@ from typing import Any, Literal, get_args
 from rollouts.errors import UsageError
 from rollouts.frames import FRAME_FORMATS, FrameFormat
 from rollouts.grading_config import GRADERS, GRADING_KINDS, GradingConfig
-from rollouts.policies.registry import check_policy
+from rollouts.policies.registry import check_policy, check_teacher
+from rollouts.read_files import ReadFiles, read_files
 from rollouts.rubrics import RUBRICS
-from rollouts.scenarios import SCENARIOS, Scenario, find_scenario
+from rollouts.scenarios import PUBLISHED_SCENARIOS, SCENARIOS, Scenario
 from rollouts.seeds import MAX_SEED, PUBLISHED, parse_seeds
 from rollouts.settings import Given, Kind, convert, flag, layers, one_line, unknown
 
@@ -28,15 +29,18 @@ _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}", re.ASCII)
 class RunConfig:
     """Everything that a run can be told. `load_config` makes checked ones; the constructor checks nothing.
 
-    `scenarios` holds registry names or `module:ATTRIBUTE`; `policies` holds `NAME` or `NAME:ARGUMENT`.
+    `scenarios` holds registry names, paths of scenario files, or `module:ATTRIBUTE`; `rubric_files` holds
+    `[SCENARIO:]MODE=PATH`; `policies` holds `NAME` or `NAME:ARGUMENT`. `read` is what those files held when the
+    configuration was loaded: it goes with it to workers that may not have them, and into no record.
     `seeds` is None for the published seeds of each scenario; `tics` and `step_cap` are None for each scenario's own.
     `actors` is None for one a CPU (the local pool is this process alone, whatever it says); `episodes_per_unit` is
     None for the plan's own rule. `out` is a folder or a URI.
     An actor's process is replaced after `recycle_after` episodes or above `recycle_above_mb` MiB of memory.
     """
 
-    scenarios: tuple[str, ...] = tuple(SCENARIOS)
+    scenarios: tuple[str, ...] = PUBLISHED_SCENARIOS
     rubrics: tuple[str, ...] = ("rule",)
+    rubric_files: tuple[str, ...] = ()
     policies: tuple[str, ...] = ("oracle",)
     seeds: tuple[int, ...] | None = None
     episodes_per_seed: int = 1
@@ -57,10 +61,12 @@ class RunConfig:
     recycle_after: int = 1_000
     recycle_above_mb: int = 2_000
     unit_timeout_s: float | None = None
+    read: ReadFiles | None = dataclasses.field(default=None, repr=False, compare=False)
 
     def resolved(self) -> tuple[Scenario, ...]:
-        """The scenarios themselves, in the order given."""
-        return tuple(find_scenario(name) for name in self.scenarios)
+        """The scenarios themselves, in the order given. Errors: `UsageError` for those that cannot be had."""
+        files = self.read or read_files(self.scenarios, self.rubric_files)
+        return tuple(map(files.scenario, self.scenarios))
 
     def scenario(self, name: str) -> Scenario:
         """The scenario of this run that calls itself `name` (what units and rows carry)."""
@@ -82,7 +88,8 @@ class RunConfig:
 
     def as_dict(self) -> dict[str, Any]:
         """For run.json and the manifest: plain JSON values."""
-        return {k: list(v) if isinstance(v, tuple) else v for k, v in dataclasses.asdict(self).items()}
+        values = {name: getattr(self, name) for name in KINDS}
+        return {k: list(v) if isinstance(v, tuple) else v for k, v in values.items()}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> RunConfig:
@@ -97,6 +104,7 @@ class RunConfig:
 KINDS: dict[str, Kind] = {
     "scenarios": "texts",
     "rubrics": "texts",
+    "rubric_files": "texts",
     "policies": "texts",
     "seeds": "seeds",
     "episodes_per_seed": "int",
@@ -167,9 +175,12 @@ def _run_config(everything: Mapping[str, Given]) -> RunConfig:
         values["seeds"] = parse_seeds(given["seeds"].value, source["seeds"])
     if "scenarios" in values:
         values["scenarios"] = _expanded(values["scenarios"], "all", tuple(SCENARIOS))
+        values["scenarios"] = _expanded(values["scenarios"], PUBLISHED, PUBLISHED_SCENARIOS)
     if "rubrics" in values:
         values["rubrics"] = _expanded(values["rubrics"], "both", RUBRICS)
     config = RunConfig(**values)
+    _check_repeated(config, source)
+    config = dataclasses.replace(config, read=read_files(config.scenarios, config.rubric_files))
     _check_names(config, source)
     _check_numbers(config, source)
     _check_places(config, source)
@@ -183,14 +194,17 @@ def _expanded(names: tuple[str, ...], word: str, everything: tuple[str, ...]) ->
     return tuple(dict.fromkeys(n for name in names for n in (everything if name == word else (name,))))
 
 
+def _check_repeated(config: RunConfig, source: Mapping[str, str]) -> None:
+    for name in ("scenarios", "rubrics", "policies", "variables", "rubric_files"):
+        values: tuple[str, ...] = getattr(config, name)
+        if not values and name not in ("variables", "rubric_files"):
+            raise UsageError(f"{source[name]} is empty: give at least one")
+        for value in values:
+            if values.count(value) > 1:
+                raise UsageError(f'{source[name]}: "{one_line(value)}" is given twice')
+
+
 def _check_names(config: RunConfig, source: Mapping[str, str]) -> None:
-    for field in ("scenarios", "rubrics", "policies", "variables"):
-        names: tuple[str, ...] = getattr(config, field)
-        if not names and field != "variables":
-            raise UsageError(f"{source[field]} is empty: give at least one")
-        for name in names:
-            if names.count(name) > 1:
-                raise UsageError(f'{source[field]}: "{one_line(name)}" is given twice')
     for rubric in config.rubrics:
         if rubric not in RUBRICS:
             raise unknown("rubric", rubric, (*RUBRICS, "both"))
@@ -216,6 +230,8 @@ def _check_scenarios(config: RunConfig) -> None:
         for rubric in config.rubrics:
             if rubric not in scenario.instructions:
                 raise unknown(f'scenario "{scenario.name}": rubric', rubric, tuple(scenario.instructions))
+        for policy in config.policies:
+            check_teacher(policy, scenario)
 
 
 def _check_numbers(config: RunConfig, source: Mapping[str, str]) -> None:

@@ -20,7 +20,7 @@ from rollouts.hashing import FramesHash, TrajectoryHash
 from rollouts.metrics import percentile
 from rollouts.policies.base import HasReset, Policy
 from rollouts.records import Answer, Decision, EndReason, Episode, EpisodeKey, Snapshot, Transition
-from rollouts.scenarios import Environment, Scenario
+from rollouts.scenarios import Environment, Outcome, Scenario
 from rollouts.scrub import describe_error
 from rollouts.streams import stream
 
@@ -246,7 +246,8 @@ def _finish(key: EpisodeKey, rules: EpisodeRules, tally: _Tally, snapshot: Snaps
     tally.settle()
     after = last.transition.snapshot if last is not None and last.truncated else None
     with _blame("scenario"):
-        metric = _finite(float(scenario.metric.measure(snapshot, tally.steps, rules.tics)), scenario.metric.name)
+        outcome = Outcome(tally.reward, _end_reason(last))
+        metric = _finite(scenario.metric.value(snapshot, tally.steps, rules.tics, outcome), scenario.metric.name)
         final_state = scenario.describe(after, last.effective_action) if last is not None and after else None
     return Episode(
         key=key,
@@ -254,7 +255,7 @@ def _finish(key: EpisodeKey, rules: EpisodeRules, tally: _Tally, snapshot: Snaps
         metric=metric,
         steps=tally.steps,
         total_reward=tally.reward,
-        end_reason=_end_reason(last),
+        end_reason=outcome.end_reason,
         terminated=last is not None and last.terminated,
         truncated=last is not None and last.truncated,
         out_of_schema_by_cause=dict(tally.out_of_schema),

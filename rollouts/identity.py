@@ -66,8 +66,10 @@ def _engine(scenario: Scenario) -> dict[str, Any] | None:
     """How the engine is set up, apart from its files, which are known by their hashes; None for other engines."""
     if scenario.engine is None:
         return None
-    setup: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(scenario.engine)))
-    return {name: value for name, value in setup.items() if name not in ("cfg", "wad")}
+    files = ("cfg", "wad", "game")
+    setup = {name: value for name, value in dataclasses.asdict(scenario.engine).items() if name not in files}
+    plain: dict[str, Any] = json.loads(json.dumps(setup))
+    return plain
 
 
 def _policy(who: PolicyDescription) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from rollouts.naming import slug
 
-ThingKind = Literal["monster", "item"]
+ThingKind = Literal["monster", "item", "projectile"]
 EndReason = Literal["death", "goal", "timeout", "step_cap"]
 ActedBy = Literal["policy", "teacher", "fallback"]
 
@@ -77,7 +77,8 @@ class DepthBands:
 class Snapshot:
     """What there is to see before an action. A variable that the scenario does not have is None.
 
-    `game_tic` is the episode's engine time; `things` are sorted by size, largest first.
+    `game_tic` is the episode's engine time; `things` are sorted by size, largest first; `variables` are the further
+    engine variables that the scenario records.
     """
 
     game_tic: int
@@ -87,6 +88,12 @@ class Snapshot:
     things: tuple[Thing, ...] = ()
     depth: DepthBands | None = None
     frame: Frame | None = None
+    variables: Mapping[str, float] = field(default_factory=dict)
+
+    def value(self, name: str) -> float | None:
+        """A variable by name: `health`, `ammo`, `kills`, or one of `variables`; None where there is none."""
+        own = {"health": self.health, "ammo": self.ammo, "kills": self.kills}
+        return own[name] if name in own else self.variables.get(name)
 
 
 @dataclass(frozen=True, slots=True)

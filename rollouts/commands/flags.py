@@ -33,11 +33,20 @@ class RunFlags:
         Texts,
         _flag(
             _WHAT,
-            "Scenario by name, 'all' (the default), or your own as module:ATTRIBUTE; repeat for more.",
+            "Scenario by name, 'published' (the default: the two with published results), 'all', or your own as "
+            "FILE.toml or module:ATTRIBUTE; repeat for more.",
             "--scenario",
         ),
     ] = None
     rubrics: Annotated[Texts, _flag(_WHAT, "What the policy is told: rule (default), bare or both.", "--rubric")] = None
+    rubric_files: Annotated[
+        Texts,
+        _flag(
+            _WHAT,
+            "What the policy is told, from a file: MODE=PATH or SCENARIO:MODE=PATH; repeat for more.",
+            "--rubric-file",
+        ),
+    ] = None
     policies: Annotated[
         Texts,
         _flag(_WHAT, "Who plays: oracle (default), random, or your own as module:Class; repeat for more.", "--policy"),

@@ -17,13 +17,16 @@ from typing import Literal
 import vizdoom as vzd
 
 from rollouts.doom.engine_home import EngineHome, check_program, unlink_shared_memory
+from rollouts.doom.game_files import check_wad, here
 from rollouts.errors import EngineLost, ScenarioError
-from rollouts.scenarios import EngineSetup, Scenario
+from rollouts.scenario import EngineSetup, GameFile, Scenario
 
 WIDTH, HEIGHT = 320, 240
 TRACKED = ("HEALTH", "SELECTED_WEAPON_AMMO", "KILLCOUNT", "DAMAGE_TAKEN", "ITEMCOUNT", "SELECTED_WEAPON")
 """Engine variables that every state carries, in this order, before the scenario's own further ones."""
-WAD_MAGIC = (b"IWAD", b"PWAD")
+BUTTONS: tuple[str, ...] = tuple(vzd.Button.__members__)
+STOCK_CFGS: tuple[str, ...] = tuple(sorted(path.name for path in Path(vzd.scenarios_path).glob("*.cfg")))
+VARIABLES: tuple[str, ...] = tuple(vzd.GameVariable.__members__)
 ENGINE_VERSION: str = vzd.__version__
 
 Game = vzd.DoomGame
@@ -171,19 +174,27 @@ def _configure(setup: EngineSetup, buttons: Sequence[str], picture: Picture) -> 
 
 def _load(setup: EngineSetup) -> Game:
     """A game with the cfg loaded and its files absolute and checked (the engine runs in another folder)."""
+    game = _loaded(_cfg(setup))
+    if wad := setup.wad or game.get_doom_scenario_path():
+        game.set_doom_scenario_path(str(check_wad(here(wad))))
+    game.set_doom_game_path(str(check_wad(here(setup.game or game.get_doom_game_path() or str(_DEFAULT_GAME)))))
+    return game
+
+
+def _loaded(cfg: Path) -> Game:
     game = vzd.DoomGame()
-    cfg = _cfg_path(setup.cfg)
     try:
         game.load_config(str(cfg))
     except (vzd.FileDoesNotExistException, vzd.ViZDoomErrorException) as error:
         raise ScenarioError(f"cfg {cfg} cannot be loaded: {error}") from error
-    if wad := setup.wad or game.get_doom_scenario_path():
-        game.set_doom_scenario_path(str(_check_wad(Path(wad))))
-    game.set_doom_game_path(str(_check_wad(Path(game.get_doom_game_path() or _DEFAULT_GAME))))
     return game
 
 
-def _cfg_path(cfg: str) -> Path:
+def _cfg(setup: EngineSetup) -> Path:
+    """What was read elsewhere, else the stock cfg of that name, else the file."""
+    cfg = setup.cfg
+    if isinstance(cfg, GameFile):
+        return here(cfg)
     stock = Path(vzd.scenarios_path) / cfg
     path = stock if stock.is_file() else Path(cfg).absolute()
     if not path.is_file():
@@ -191,16 +202,18 @@ def _cfg_path(cfg: str) -> Path:
     return path
 
 
-def _check_wad(path: Path) -> Path:
-    """The absolute path of a file that is a wad; the engine would silently play the stock map instead of another."""
-    try:
-        with path.open("rb") as file:
-            magic = file.read(4)
-    except OSError as error:
-        raise ScenarioError(f"wad {path} cannot be read: {error.strerror}") from error
-    if magic not in WAD_MAGIC:
-        raise ScenarioError(f"wad {path} is no wad: it begins with {magic!r}, not with IWAD or PWAD")
-    return path.absolute()
+def wads_of(cfg: Path) -> tuple[Path | None, Path | None]:
+    """The map's wad and the base game that a cfg names; None for what it does not name or the package has itself.
+
+    Errors: `ScenarioError` where it cannot be loaded.
+    """
+    game = _loaded(cfg)
+    wad, base = (Path(name) if name else None for name in (game.get_doom_scenario_path(), game.get_doom_game_path()))
+    return wad if _is_elsewhere(wad) else None, base if _is_elsewhere(base) else None
+
+
+def _is_elsewhere(path: Path | None) -> bool:
+    return path is not None and not path.absolute().is_relative_to(_PACKAGE)
 
 
 def provenance(scenario: Scenario) -> Provenance | None:
@@ -210,7 +223,7 @@ def provenance(scenario: Scenario) -> Provenance | None:
     """
     if scenario.engine is None:
         return None
-    cfg = _cfg_path(scenario.engine.cfg)
+    cfg = _cfg(scenario.engine)
     game = _configure(scenario.engine, scenario.buttons, "indexed")
     wad, base = game.get_doom_scenario_path(), Path(game.get_doom_game_path())
     return Provenance(

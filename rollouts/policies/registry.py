@@ -14,12 +14,20 @@ POLICIES: dict[str, PolicyFactory] = {
     "oracle": OraclePolicy,
     "random": RandomPolicy,
 }
+NEEDS_TEACHER = frozenset({"oracle"})
 
 
 def check_policy(spec: str) -> None:
     """Refuse a `--policy` that names neither a registered policy nor an importable `module:Class`."""
     if spec.partition(":")[0] not in POLICIES:
         _user_class(spec)
+
+
+def check_teacher(spec: str, scenario: Scenario) -> None:
+    """Refuse a policy that needs a teacher where the scenario has none."""
+    name = spec.partition(":")[0]
+    if name in NEEDS_TEACHER and scenario.teacher is None:
+        raise UsageError(f"policy {name!r} needs a teacher, and scenario {scenario.name!r} has none")
 
 
 def make_policy(spec: str, scenario: Scenario) -> Policy:
