@@ -15,7 +15,7 @@ _GOAL = (
 )
 
 
-def _basic(name: str, story: str, baselines: Baselines | None) -> Scenario:
+def _basic(name: str, story: str, baselines: Baselines) -> Scenario:
     return Scenario(
         name=name,
         seeds=SEEDS,
@@ -37,6 +37,10 @@ def _basic(name: str, story: str, baselines: Baselines | None) -> Scenario:
     )
 
 
-BASIC = _basic("basic", _GOAL, None)
-SIMPLER = _basic("simpler_basic", _GOAL, None)
-ROCKET = _basic("rocket_basic", f"{_GOAL} Your weapon is a rocket launcher: rockets take a while to arrive.", None)
+BASIC = _basic("basic", _GOAL, Baselines(random=-223.78, oracle=75.94))
+SIMPLER = _basic("simpler_basic", _GOAL, Baselines(random=-161.88, oracle=78.00))
+ROCKET = _basic(
+    "rocket_basic",
+    f"{_GOAL} Your weapon is a rocket launcher: rockets take a while to arrive.",
+    Baselines(-187.62, 37.38),
+)

@@ -6,7 +6,7 @@ from rollouts.measures import REWARD
 from rollouts.observation import StateText
 from rollouts.rubrics import both
 from rollouts.rules import Rule, Rules, towards
-from rollouts.scenario import EngineSetup, Scenario
+from rollouts.scenario import Baselines, EngineSetup, Scenario
 from rollouts.stock.common import ATTACK, BACKWARD, FORWARD, MOVE_LEFT, MOVE_RIGHT, SEEDS, TURN_LEFT, TURN_RIGHT
 
 DEADLY_CORRIDOR = Scenario(
@@ -32,5 +32,6 @@ DEADLY_CORRIDOR = Scenario(
         },
     ),
     engine=EngineSetup("deadly_corridor.cfg"),
+    baselines=Baselines(random=-76.42, oracle=266.30),
     step_cap=525,
 )

@@ -50,4 +50,5 @@ THE_LINE = Scenario(
         _CRITERIA,
     ),
     engine=EngineSetup("defend_the_line.cfg"),
+    baselines=Baselines(random=9.06, oracle=12.41),
 )

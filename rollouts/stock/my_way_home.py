@@ -6,7 +6,7 @@ from rollouts.measures import GOAL
 from rollouts.observation import StateText
 from rollouts.rubrics import both
 from rollouts.rules import Rule, Rules, towards
-from rollouts.scenario import EngineSetup, Scenario
+from rollouts.scenario import Baselines, EngineSetup, Scenario
 from rollouts.stock.common import FORWARD, MOVE_LEFT, MOVE_RIGHT, SEEDS, TURN_LEFT, TURN_RIGHT
 
 MY_WAY_HOME = Scenario(
@@ -34,5 +34,6 @@ MY_WAY_HOME = Scenario(
         },
     ),
     engine=EngineSetup("my_way_home.cfg", needs_depth=True, game_variables=("HEALTH",)),
+    baselines=Baselines(random=0.09375, oracle=0.625),
     step_cap=525,
 )

@@ -6,7 +6,7 @@ from rollouts.measures import SURVIVAL
 from rollouts.observation import Clearance, StateText
 from rollouts.rubrics import both
 from rollouts.rules import CENTRE, LEFT, RIGHT, Rule, Rules
-from rollouts.scenario import EngineSetup, Scenario
+from rollouts.scenario import Baselines, EngineSetup, Scenario
 from rollouts.stock.common import MOVE_LEFT, MOVE_RIGHT, NOT_FAR, SEEDS
 
 _WALL: tuple[Clearance, ...] = ("wall directly ahead",)
@@ -48,4 +48,5 @@ TAKE_COVER = Scenario(
         },
     ),
     engine=EngineSetup("take_cover.cfg", needs_depth=True, game_variables=("HEALTH",), projectiles=("DoomImpBall",)),
+    baselines=Baselines(random=9.67, oracle=13.76),
 )
