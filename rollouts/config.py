@@ -14,7 +14,7 @@ from rollouts.errors import UsageError
 from rollouts.frames import FRAME_FORMATS, FrameFormat
 from rollouts.grading_config import GRADERS, GRADING_KINDS, GradingConfig
 from rollouts.policies.registry import check_policy, check_teacher
-from rollouts.read_files import ReadFiles, read_files
+from rollouts.read_files import ReadFiles, read_files, rubric_with_whole_path, with_whole_path
 from rollouts.rubrics import RUBRICS
 from rollouts.scenarios import PUBLISHED_SCENARIOS, SCENARIOS, Scenario
 from rollouts.seeds import MAX_SEED, PUBLISHED, parse_seeds
@@ -29,7 +29,7 @@ _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}", re.ASCII)
 class RunConfig:
     """Everything that a run can be told. `load_config` makes checked ones; the constructor checks nothing.
 
-    `scenarios` holds registry names, paths of scenario files, or `module:ATTRIBUTE`; `rubric_files` holds
+    `scenarios` holds registry names, whole paths of scenario files, or `module:ATTRIBUTE`; `rubric_files` holds
     `[SCENARIO:]MODE=PATH`; `policies` holds `NAME` or `NAME:ARGUMENT`. `read` is what those files held when the
     configuration was loaded: it goes with it to workers that may not have them, and into no record.
     `seeds` is None for the published seeds of each scenario; `tics` and `step_cap` are None for each scenario's own.
@@ -176,6 +176,9 @@ def _run_config(everything: Mapping[str, Given]) -> RunConfig:
     if "scenarios" in values:
         values["scenarios"] = _expanded(values["scenarios"], "all", tuple(SCENARIOS))
         values["scenarios"] = _expanded(values["scenarios"], PUBLISHED, PUBLISHED_SCENARIOS)
+        values["scenarios"] = tuple(map(with_whole_path, values["scenarios"]))
+    if "rubric_files" in values:
+        values["rubric_files"] = tuple(map(rubric_with_whole_path, values["rubric_files"]))
     if "rubrics" in values:
         values["rubrics"] = _expanded(values["rubrics"], "both", RUBRICS)
     config = RunConfig(**values)

@@ -40,6 +40,17 @@ class ReadFiles:
         return dataclasses.replace(found, instructions={**found.instructions, **texts}) if texts else found
 
 
+def with_whole_path(scenario: str) -> str:
+    """A scenario file's path as it holds in any folder; other names stay as they are."""
+    return str(Path(scenario).absolute()) if is_scenario_file(scenario) else scenario
+
+
+def rubric_with_whole_path(given: str) -> str:
+    """`[SCENARIO:]MODE=PATH` as it holds in any folder."""
+    what, equals, path = given.partition("=")
+    return f"{what}={Path(path).absolute()}" if equals and path else given
+
+
 def read_files(scenarios: Iterable[str], rubric_files: Iterable[str]) -> ReadFiles:
     """Read those of `scenarios` that are files, and every `[SCENARIO:]MODE=PATH`. Errors: `UsageError`."""
     files = ReadFiles({name: read_scenario(Path(name)) for name in scenarios if is_scenario_file(name)})

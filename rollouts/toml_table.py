@@ -104,7 +104,7 @@ class Table:
         raise UsageError(f"{self.file}: {self._full(key)}: {why}")
 
     def missing(self, key: str) -> NoReturn:
-        self.refuse(key, "is missing")
+        raise UsageError(f"{self.file}: {self._full(key)} is missing")
 
     def wrong(self, key: str, wanted: str) -> NoReturn:
         raise UsageError(f'{self.file}: {self._full(key)} is "{one_line(str(self.values[key]), 200)}": {wanted}')

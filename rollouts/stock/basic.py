@@ -42,5 +42,5 @@ SIMPLER = _basic("simpler_basic", _GOAL, Baselines(random=-161.88, oracle=78.00)
 ROCKET = _basic(
     "rocket_basic",
     f"{_GOAL} Your weapon is a rocket launcher: rockets take a while to arrive.",
-    Baselines(-187.62, 37.38),
+    Baselines(random=-187.62, oracle=37.38),
 )

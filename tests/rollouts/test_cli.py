@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from rollouts.cli import main
+from rollouts.scenarios import SCENARIOS
 
 SMALL = ("--scenario", "defend_the_center", "--seeds", "0:2", "--step-cap", "3", "--pool", "local")
 
@@ -121,7 +122,7 @@ def test_help_and_version_succeed(rollouts: Any) -> None:
 
 
 def test_a_dry_run_tells_the_plan_and_writes_nothing(rollouts: Any, tmp_path: Path) -> None:
-    said = rollouts("run", "--scenario", "all", "--policy", "oracle", "--policy", "random", "--dry-run", "--json")
+    said = rollouts("run", "--scenario", "published", "--policy", "oracle", "--policy", "random", "--dry-run", "--json")
     (plan,) = said.events
     assert said.code == 0
     assert (plan["episodes"], plan["episodes_owed"], plan["decisions_at_most"]) == (32, 32, 32 * 300)
@@ -129,7 +130,7 @@ def test_a_dry_run_tells_the_plan_and_writes_nothing(rollouts: Any, tmp_path: Pa
     assert (plan["calls_at_most"], plan["exists"]) == (0, False)
     assert [group["episodes_owed"] for group in plan["groups"]] == [8, 8, 8, 8]
     assert files(tmp_path) == []
-    table = rollouts("run", "--scenario", "all", "--dry-run")
+    table = rollouts("run", "--dry-run")
     assert "health_gathering" in table.out
     assert files(tmp_path) == []
 
@@ -247,9 +248,15 @@ def test_verify_names_what_differs(rollouts: Any, tmp_path: Path) -> None:
 
 def test_scenarios_lists_what_can_be_played(rollouts: Any) -> None:
     told = rollouts("scenarios", "--json").events
-    assert [scenario["scenario"] for scenario in told] == ["defend_the_center", "health_gathering"]
-    assert told[0]["actions"] == ["attack", "turn left", "turn right"]
-    assert "defend_the_center" in rollouts("scenarios").out
+    by_name = {scenario["scenario"]: scenario for scenario in told}
+    assert list(by_name) == list(SCENARIOS)
+    assert by_name["defend_the_center"]["actions"] == ["attack", "turn left", "turn right"]
+    assert by_name["defend_the_center"]["baselines"] == {"random": 1.39, "oracle": 11.125}
+    assert (by_name["predict_position"]["has_teacher"], by_name["predict_position"]["rubrics"]) == (False, ["bare"])
+    assert by_name["predict_position"]["baselines"]["oracle"] is None
+    table = rollouts("scenarios").out
+    assert [name for name in SCENARIOS if name not in table] == []
+    assert "11.125" in table
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from rollouts.doom.engine import Engine
 from rollouts.doom.environment import DoomEnvironment, make_environment
 from rollouts.errors import EngineLost
 from rollouts.records import Snapshot, Transition
-from rollouts.scenarios import SCENARIOS, Action, Capture, Environment, Scenario
+from rollouts.scenarios import SCENARIOS, Action, Capture, Environment, Outcome, Scenario
 
 DEFEND, GATHER = SCENARIOS["defend_the_center"], SCENARIOS["health_gathering"]
 KILLS = (11, 10, 7, 10, 12, 13, 14, 12)
@@ -56,11 +56,11 @@ Doom = Callable[..., DoomEnvironment]
 def play(
     environment: Environment, scenario: Scenario, seed: int, index: int, decisions: int = 300
 ) -> tuple[list[Snapshot], list[Transition]]:
-    """The teacher plays: what was seen before each action, and what came of it."""
+    """The teacher plays, or without one each action in turn: what was seen before each, and what came of it."""
     seen, happened = [environment.reset(seed, index)], list[Transition]()
-    assert scenario.teacher is not None
     while not environment.finished and len(happened) < decisions:
-        transition = environment.step(scenario.teacher(seen[-1]), scenario.tics)
+        in_turn = scenario.options[len(happened) % len(scenario.options)]
+        transition = environment.step(scenario.teacher(seen[-1]) if scenario.teacher else in_turn, scenario.tics)
         happened.append(transition)
         if transition.snapshot is not None:
             seen.append(transition.snapshot)
@@ -89,7 +89,7 @@ def test_the_oracle_reproduces_the_published_results(doom: Doom) -> None:
     kills, decisions = list[float](), list[int]()
     for seed in DEFEND.seeds:
         seen, happened = play(doom(DEFEND), DEFEND, seed, 0)
-        kills.append(DEFEND.metric.measure(seen[-1], len(happened), 4))
+        kills.append(DEFEND.metric.value(seen[-1], len(happened), 4, Outcome(0.0, None)))
         decisions.append(len(happened))
     assert tuple(kills) == KILLS
     assert sum(decisions) == 1501
