@@ -10,6 +10,7 @@ import tomllib
 from pathlib import Path
 
 import rollouts.doom.engine as doom
+from rollouts.doom.cfg import STOCK_CFGS, wads_of
 from rollouts.doom.game_files import WAD_MAGIC, is_wad
 from rollouts.errors import ScenarioError, UsageError
 from rollouts.measures import METRICS
@@ -139,11 +140,11 @@ def _game_files(table: Table, folder: Path) -> tuple[str | GameFile, GameFile | 
     name = table.needed_text("cfg")
     path = folder / name
     if not path.is_file():
-        if name in doom.STOCK_CFGS:
+        if name in STOCK_CFGS:
             return name, _wad(table, folder), None
-        table.wrong("cfg", f"no such file in {folder}, nor one of {', '.join(doom.STOCK_CFGS)}")
+        table.wrong("cfg", f"no such file in {folder}, nor one of {', '.join(STOCK_CFGS)}")
     try:
-        wad, game = doom.wads_of(path.absolute())
+        wad, game = wads_of(path.absolute())
     except ScenarioError as error:
         table.refuse("cfg", str(error))
     cfg = GameFile(path.name, _content(table, "cfg", path))

@@ -16,25 +16,24 @@ from typing import Literal
 
 import vizdoom as vzd
 
+from rollouts.doom.cfg import PACKAGE, cfg_path, load_cfg
 from rollouts.doom.engine_home import EngineHome, check_program, unlink_shared_memory
 from rollouts.doom.game_files import check_wad, here
 from rollouts.errors import EngineLost, ScenarioError
-from rollouts.scenario import EngineSetup, GameFile, Scenario
+from rollouts.scenario import EngineSetup, Scenario
 
 WIDTH, HEIGHT = 320, 240
 TRACKED = ("HEALTH", "SELECTED_WEAPON_AMMO", "KILLCOUNT", "DAMAGE_TAKEN", "ITEMCOUNT", "SELECTED_WEAPON")
 """Engine variables that every state carries, in this order, before the scenario's own further ones."""
 BUTTONS: tuple[str, ...] = tuple(vzd.Button.__members__)
-STOCK_CFGS: tuple[str, ...] = tuple(sorted(path.name for path in Path(vzd.scenarios_path).glob("*.cfg")))
 VARIABLES: tuple[str, ...] = tuple(vzd.GameVariable.__members__)
 ENGINE_VERSION: str = vzd.__version__
 
 Game = vzd.DoomGame
 Picture = Literal["indexed", "rgb"]
 _SCREENS = {"indexed": vzd.ScreenFormat.DOOM_256_COLORS8, "rgb": vzd.ScreenFormat.RGB24}
-_PACKAGE = Path(vzd.__file__).parent
-_PROGRAM = _PACKAGE / "vizdoom"
-_DEFAULT_GAME = _PACKAGE / "freedoom2.wad"
+_PROGRAM = PACKAGE / "vizdoom"
+_DEFAULT_GAME = PACKAGE / "freedoom2.wad"
 ENGINE_ERRORS = (
     vzd.ViZDoomErrorException,
     vzd.ViZDoomUnexpectedExitException,
@@ -174,46 +173,11 @@ def _configure(setup: EngineSetup, buttons: Sequence[str], picture: Picture) -> 
 
 def _load(setup: EngineSetup) -> Game:
     """A game with the cfg loaded and its files absolute and checked (the engine runs in another folder)."""
-    game = _loaded(_cfg(setup))
+    game = load_cfg(cfg_path(setup.cfg))
     if wad := setup.wad or game.get_doom_scenario_path():
         game.set_doom_scenario_path(str(check_wad(here(wad))))
     game.set_doom_game_path(str(check_wad(here(setup.game or game.get_doom_game_path() or str(_DEFAULT_GAME)))))
     return game
-
-
-def _loaded(cfg: Path) -> Game:
-    game = vzd.DoomGame()
-    try:
-        game.load_config(str(cfg))
-    except (vzd.FileDoesNotExistException, vzd.ViZDoomErrorException) as error:
-        raise ScenarioError(f"cfg {cfg} cannot be loaded: {error}") from error
-    return game
-
-
-def _cfg(setup: EngineSetup) -> Path:
-    """What was read elsewhere, else the stock cfg of that name, else the file."""
-    cfg = setup.cfg
-    if isinstance(cfg, GameFile):
-        return here(cfg)
-    stock = Path(vzd.scenarios_path) / cfg
-    path = stock if stock.is_file() else Path(cfg).absolute()
-    if not path.is_file():
-        raise ScenarioError(f"no cfg {cfg!r}: neither a stock one in {vzd.scenarios_path} nor a file")
-    return path
-
-
-def wads_of(cfg: Path) -> tuple[Path | None, Path | None]:
-    """The map's wad and the base game that a cfg names; None for what it does not name or the package has itself.
-
-    Errors: `ScenarioError` where it cannot be loaded.
-    """
-    game = _loaded(cfg)
-    wad, base = (Path(name) if name else None for name in (game.get_doom_scenario_path(), game.get_doom_game_path()))
-    return wad if _is_elsewhere(wad) else None, base if _is_elsewhere(base) else None
-
-
-def _is_elsewhere(path: Path | None) -> bool:
-    return path is not None and not path.absolute().is_relative_to(_PACKAGE)
 
 
 def provenance(scenario: Scenario) -> Provenance | None:
@@ -223,7 +187,7 @@ def provenance(scenario: Scenario) -> Provenance | None:
     """
     if scenario.engine is None:
         return None
-    cfg = _cfg(scenario.engine)
+    cfg = cfg_path(scenario.engine.cfg)
     game = _configure(scenario.engine, scenario.buttons, "indexed")
     wad, base = game.get_doom_scenario_path(), Path(game.get_doom_game_path())
     return Provenance(
