@@ -72,7 +72,7 @@ def test_without_a_teacher_its_action_is_null_and_agreement_absent(tmp_path: Pat
         ),
         (('wad = "mine.wad"', 'wad = "bare.txt"'), ["line.toml", "wad", "bare.txt", "no wad", "IWAD or PWAD"]),
         (('do = "attack"', 'do = "fire"'), ["line.toml", "teacher[2].do", '"fire"', "attack"]),
-        (('cfg = "mine.cfg"', 'cfg = "bare.txt"'), ["line.toml", "cfg", "bare.txt"]),
+        (('cfg = "mine.cfg"', 'cfg = "bare.txt"'), ["line.toml", "cfg", "bare.txt", "Syntax error in line #1"]),
     ],
 )
 def test_a_wrong_file_is_one_line_before_anything_starts(
