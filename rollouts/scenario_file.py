@@ -91,7 +91,7 @@ def _metric(table: Table) -> Metric:
     found = table.imported("metric")
     if isinstance(found, Metric):
         return found
-    return Metric(spec.rpartition(":")[2], unit or "points", table.function("metric"))
+    return Metric(spec.rpartition(":")[2], unit or "points", table.function("metric", takes=3))
 
 
 def _instructions(table: Table, folder: Path) -> dict[str, str]:

@@ -45,7 +45,7 @@ def read_text(table: Table) -> Text:
     text.check_keys(_TEXT_KEYS)
     depth = text.switch("depth")
     if text.text("describe") is not None:
-        return Text(text.function("describe"), depth, ())
+        return Text(text.function("describe", takes=2), depth, ())
     variables = text.chosen("variables", (*COUNTERS, *doom.VARIABLES)) if "variables" in text.values else COUNTERS
     told = [(kind, text.count(f"{kind}s", least=0, most=MOST_SHOWN) or 0) for kind in KINDS]
     describe = StateText(
@@ -71,7 +71,7 @@ def _renamed(text: Table, key: str, choices: Collection[str] | None) -> dict[str
 def read_teacher(table: Table, options: tuple[str, ...]) -> Taught:
     """`teacher` of a scenario file: a list of rules, or `module:function`. Errors: `UsageError`."""
     if isinstance(table.values.get("teacher"), str):
-        return Taught(table.function("teacher"))
+        return Taught(table.function("teacher", takes=1))
     things = (*KINDS, *table.texts("monsters"), *table.texts("items"), *table.texts("projectiles"), *MONSTERS, *ITEMS)
     rules = tuple(_rule(rule, options, things) for rule in table.tables("teacher"))
     if not rules:

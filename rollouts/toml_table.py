@@ -5,6 +5,7 @@ Knows nothing of what the keys mean.
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
@@ -96,9 +97,12 @@ class Table:
         except UsageError as error:
             raise UsageError(f"{self.file}: {self._full(key)}: {error}") from error
 
-    def function(self, key: str) -> Callable[..., Any]:
+    def function(self, key: str, takes: int) -> Callable[..., Any]:
+        """The function of `takes` arguments that `module:name` names."""
         found = self.imported(key)
-        return found if callable(found) else self.wrong(key, f"must be a function, that is a {type(found).__name__}")
+        if not callable(found) or not _takes(found, takes):
+            self.wrong(key, f"must be a function of {takes} argument{'s' * (takes > 1)}")
+        return found
 
     def refuse(self, key: str, why: str) -> NoReturn:
         raise UsageError(f"{self.file}: {self._full(key)}: {why}")
@@ -111,3 +115,13 @@ class Table:
 
     def _full(self, key: str) -> str:
         return f"{self.name}.{key}" if self.name else key
+
+
+def _takes(function: Callable[..., Any], count: int) -> bool:
+    try:
+        inspect.signature(function).bind(*[None] * count)
+    except TypeError:
+        return False
+    except ValueError:  # some built-in functions do not say what they take
+        return True
+    return True

@@ -138,6 +138,7 @@ def test_health_that_the_world_takes_is_said_in_the_file(tmp_path: Path) -> None
         (('metric = "kills"', 'metric = "frags"'), ["metric", '"frags"', "survival_s", "module:function"]),
         (('metric = "kills"', 'metric = "absent_module:f"'), ["metric", "absent_module"]),
         (('metric = "kills"', 'metric = "math:pi"'), ["metric", '"math:pi"', "function"]),
+        (('metric = "kills"', 'metric = "shutil:disk_usage"'), ["metric", "shutil:disk_usage", "3 arguments"]),
         (('seeds = "0:4"', 'seeds = "four"'), ["seeds", "four"]),
         (('seeds = "0:4"', 'seeds = "published"'), ["seeds", "published"]),
         (("step_cap = 40", "step_cap = 0"), ["step_cap", '"0"', "from 1"]),

@@ -46,8 +46,12 @@ def deep() -> Table:
         (lambda: deep().needed_text("name"), "f.toml: in.deep.name is missing"),
         (lambda: deep().check_keys(("m",)), 'f.toml: key "in.deep.n" is unknown (did you mean "in.deep.m"?)'),
         (lambda: TOP.chosen("words", ("one", "three")), 'f.toml: words "two" is unknown'),
-        (lambda: TOP.function("word"), "f.toml: word: unknown function 'one'; give module:function"),
-        (lambda: Table("f.toml", "", {"f": "math:pi"}).function("f"), 'f.toml: f is "math:pi": must be a function'),
+        (lambda: TOP.function("word", 1), "f.toml: word: unknown function 'one'; give module:function"),
+        (lambda: Table("f.toml", "", {"f": "shutil:which"}).function("f", 9), "must be a function of 9 arguments"),
+        (
+            lambda: Table("f.toml", "", {"f": "math:pi"}).function("f", 3),
+            'f.toml: f is "math:pi": must be a function of 3 arguments',
+        ),
     ],
 )
 def test_a_wrong_value_is_told_with_file_key_and_value(read: Callable[[], object], said: str) -> None:
