@@ -188,6 +188,7 @@ def test_retry_after_is_waited_for_up_to_the_cap(serve: Serve, headers: dict[str
     assert reply.pause_ms >= wait_s * 1000
 
 
+@pytest.mark.slow
 def test_queue_pauses_and_answer_are_told_apart(serve: Serve) -> None:
     """One slot, a 429 that asks for 0.1 s, then an answer of 0.1 s; the others wait in line meanwhile."""
     fake = serve(in_turn([rate_limited(retry_after="0.1")]), delay_s=0.1)
@@ -227,6 +228,7 @@ def test_retries_of_many_calls_are_spread_out(serve: Serve) -> None:
     assert times[-1] - times[0] > 0.02
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", ["silence", "headers_then_silence", "comments", "drip"])
 def test_no_server_can_hold_a_call_longer_than_the_limit(serve: Serve, fault: Fault) -> None:
     """Also one that sends something all the time; then the slot is free and the next call goes on."""
@@ -255,6 +257,7 @@ def test_nobody_listens() -> None:
     assert limiter.status().spent == Spending(SWIFT.tries)
 
 
+@pytest.mark.slow
 def test_one_client_in_several_event_loops(serve: Serve) -> None:
     fake = serve()
     calls = client(fake)
@@ -444,6 +447,7 @@ def test_sixteen_at_once_over_several_clients_and_never_more(serve: Serve) -> No
     assert len(fake.requests) == 96
 
 
+@pytest.mark.slow
 def test_throttled_calls_slow_down_together_and_all_end_well(serve: Serve) -> None:
     """The server takes 4 at once and answers 429 to the rest: the window finds its way."""
     fake: FakeEndpoint
