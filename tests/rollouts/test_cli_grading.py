@@ -256,10 +256,7 @@ QUIET_WORLD = counting_scenario(
 def test_a_chinese_world_that_gives_orders_changes_neither_structure_nor_verdict(
     console: Console, language: str
 ) -> None:
-    """The same game with quiet texts is asked about in messages of the same shape.
-
-    (The fake endpoint answers a summarizer that quotes the hostile text as if it were a grader: degraded entries.)
-    """
+    """The same game with quiet texts is asked about in messages of the same shape, and no entry is degraded by it."""
     name = f"worlds_{language}"
     (console.folder / f"{name}.py").write_text(WORLD)
     console.script = lambda request: says() if "goal_achievement" in _system(request) else None
@@ -267,7 +264,7 @@ def test_a_chinese_world_that_gives_orders_changes_neither_structure_nor_verdict
     shapes, texts = [], []
     for world in ("HOSTILE_WORLD", "QUIET_WORLD"):
         said = console("run", "--scenario", f"{name}:{world}", "--frames", "none", "--run-id", world.lower(), *judged)
-        assert (said.done["ungraded"], said.grader("llm")["mean_r"]) == (0, pytest.approx(0.1))
+        assert (said.code, said.grader("llm")["mean_r"]) == (0, pytest.approx(0.1))
         graded = [request for request in said.requests if "goal_achievement" in _system(request)]
         texts.append(graded[0].text)
         shapes.append([line.partition('"')[0] for line in graded[0].text.splitlines()])
