@@ -428,12 +428,15 @@ def test_late_feedback_is_a_new_grading_beside_the_old(console: Console) -> None
     assert console("verify", "r").code == 0
 
 
-def test_a_feedback_file_without_times_is_stored_once(console: Console) -> None:
+def test_a_feedback_file_without_times_is_stored_once_also_from_a_copy(console: Console) -> None:
     console.script = always(says())
     path = feedback(console, {"text": "too slow"})
     first, again = console.grade(*LLM, "--feedback", path), console.grade(*LLM, "--feedback", path)
-    assert (first.code, again.code, again.requests) == (0, 0, ())
-    assert again.section["feedback"] == {"rows": 1, "episodes": 1}
+    copy = shutil.copy(path, console.folder / "copy.jsonl")
+    os.utime(copy, (0, 0))
+    copied = console.grade(*LLM, "--feedback", str(copy))
+    assert (first.code, again.code, again.requests, copied.code, copied.requests) == (0, 0, (), 0, ())
+    assert copied.section["feedback"] == {"rows": 1, "episodes": 1}
 
 
 def test_people_alone_grade_what_they_spoke_of(console: Console) -> None:
