@@ -298,8 +298,8 @@ def test_only_the_degraded_spans_are_asked_for_again_and_no_stored_reply_is(tmp_
     """Random play has many spans, each a call here. What a retry was answered before its budget was spent stays."""
     desk = Desk.at(played_run(tmp_path, seeds=(1, 2), policy="random"))
     order = make_order(tmp_path, summarizer=replace(SUMMARIZER, batch=1))
-    says = cycle([answer, down])
-    desk.summarize(order, Model(lambda request: next(says)(request)))
+    fails = cycle([False, True])
+    desk.summarize(order, Model(lambda request: down(request) if next(fails) else answer(request)))
     rows = desk.rows("summaries", order.summarizer_id)
     degraded = [row for row in rows if row["status"] == "degraded"]
     assert 3 < len(degraded) < len(rows)
