@@ -238,6 +238,32 @@ def test_chinese_prompts_are_another_grader(console: Console) -> None:
     assert set(console.table("grades", "judge").reason) == {"完成了一半。"}
 
 
+def test_a_prompt_of_ones_own_is_another_grader_beside_the_first(console: Console) -> None:
+    console.script = always(says())
+    text = load_prompt("grader", "en").text
+    (console.folder / "kind.txt").write_text(text.replace("Be strict.", "Be kind.").replace("id: grader", "id: kind"))
+    console.grade(*LLM)
+    said = console.grade(*LLM, "--grader-prompt", "kind.txt")
+    assert (said.code, len(said.requests)) == (0, 2)
+    assert all("Be kind." in _system(request) for request in said.requests)
+    assert sorted(grader["model"] for grader in said.section["graders"]) == ["judge", "judge"]
+    folders = [folder for folder in (console.folder / "runs/r/grades").iterdir() if folder.is_dir()]
+    rows = pd.concat([pd.read_parquet(path) for folder in folders for path in folder.glob("*.parquet")])
+    assert Counter(rows.prompt_id) == {"grader": 2, "kind": 2}
+    assert rows.prompt_sha256.nunique() == 2
+    assert console.grade(*LLM, "--grader-prompt", "kind.txt").requests == ()
+
+
+def test_a_grader_reads_no_more_than_its_context_holds(console: Console) -> None:
+    """8,192 tokens, less 2 x 2,048 for a reply and 2,500 for instructions, at 3 characters each: 4,788 characters."""
+    console.script = always(says())
+    said = console.grade(*LLM, "--grader-context", "8192")
+    read = [request.text.partition("===== TASK_SUMMARY =====\n")[2] for request in said.requests]
+    sizes = [len(text.partition("\n===== END OF TASK_SUMMARY")[0]) for text in read]
+    assert said.code == 0
+    assert 3_000 < max(sizes) <= 4_788
+
+
 WORLD = """
 from rollouts.records import Answer, PolicyDescription
 from tests.doubles import counting_scenario
@@ -698,6 +724,14 @@ def test_a_price_file_and_a_budget_of_money(console: Console) -> None:
         (("grade", "r", "--language", "xx", *LLM, "--base-url", "http://h/v1"), ["xx", "en", "zh"]),
         (("grade", "r", "--grade", "none"), ["nothing to do", "--grade", "--summarize"]),
         (("grade", "r", "--credit-only", "--credit", "none"), ["--credit-only", "--credit"]),
+        (("grade", "r", "--credit-only", "--retry-degraded"), ["--credit-only", "--retry-degraded"]),
+        (("grade", "r", "--credit-only", "--retry-ungraded"), ["--credit-only", "--retry-ungraded"]),
+        (("grade", "r", "--retry-degraded"), ["--retry-degraded", "--summarize llm"]),
+        (("grade", "r", "--grader-prompt", "no.txt", *LLM), ["--grader-prompt", "no.txt", "no such file"]),
+        (
+            ("grade", "r", "--grader-context", "4096", *LLM, "--base-url", "http://h/v1"),
+            ["grader's context", "4096", "at least 7096"],
+        ),
         (("grade", "r", "--feedback", "absent.jsonl"), ["absent.jsonl", "No such file"]),
         (("grade", "r", "--gradr", "llm"), ["--gradr", "--grade"]),
         (("run", *PLAYED, "--grade", "explicit"), ["--grade", "explicit", "none, heuristic, llm"]),
