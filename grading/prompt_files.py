@@ -65,7 +65,7 @@ def load_prompt(name: Name, language: str) -> Prompt:
 def read_prompt(name: Name, path: Path) -> Prompt:
     """A user's own prompt in the place of `name`. Raises `UsageError` that names the file and what is wrong with it."""
     try:
-        prompt = parse_prompt(path.read_text(encoding="utf-8"))
+        prompt = parse_prompt(path.read_text(encoding="utf-8-sig"))
         _check_places(prompt, load_prompt(name, prompt.ref.language))
     except OSError as error:
         raise UsageError(f'prompt "{path}": {error.strerror or error}') from None

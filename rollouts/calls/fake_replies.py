@@ -48,7 +48,7 @@ class FakeRequest:
 
     @property
     def messages(self) -> list[Mapping[str, Any]]:
-        return [message for message in self.body.get("messages", ()) if isinstance(message, dict)]
+        return [message for message in self.body.get("messages") or () if isinstance(message, dict)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -129,6 +129,12 @@ def test_a_prompt_that_cannot_be_used_is_one_line_that_says_why(tmp_path: Path, 
     assert "\n" not in message
 
 
+def test_an_editor_may_have_left_a_byte_order_mark_and_its_own_line_ends(tmp_path: Path) -> None:
+    path = own(tmp_path)
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes().replace(b"\n", b"\r\n"))
+    assert read_prompt("grader", path) == load_prompt("grader", "en")
+
+
 def test_a_prompt_that_is_no_text_is_refused(tmp_path: Path) -> None:
     (tmp_path / "picture").write_bytes(b"\x89PNG\xff")
     with pytest.raises(UsageError, match="is not UTF-8 text"):
