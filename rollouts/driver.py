@@ -35,6 +35,8 @@ from rollouts.records import Unit
 from rollouts.signals import Interrupted
 
 LOOK_AROUND_S = 0.2
+COMMIT_LOOK_S = 0.02
+"""How soon a commit under way is looked for: what was committed is fed to those who judge it."""
 LAST_COMMITS_S = 1.0
 
 
@@ -168,7 +170,8 @@ class _Course:
         for silence in self._scheduler.silences(time.monotonic()):
             self._on_event(Remark(silence))
         if not self._queue.full and not (self._scheduler.done and self._arrivals.exhausted):
-            for event in self._pool.wait(min(self._scheduler.wait_s(time.monotonic()), LOOK_AROUND_S)):
+            look_s = COMMIT_LOOK_S if len(self._queue) else LOOK_AROUND_S
+            for event in self._pool.wait(min(self._scheduler.wait_s(time.monotonic()), look_s)):
                 self._take_in(event)
             self._collect(0.0)
         else:

@@ -97,11 +97,18 @@ class GradingFlags:
     gamma: Annotated[Text, _flag(_GRADING, "Discount of credit, 0 to 1 (0.9).", hyphen=True)] = None
     repeat: Annotated[Text, _flag(_GRADING, "Times each episode is graded by a model (1).", hyphen=True)] = None
     language: Annotated[Text, _flag(_GRADING, "Language of the prompts: en (default) or zh.")] = None
+    grader_prompt: Annotated[
+        Text, _flag(_GRADING, "File with a prompt of your own for the grader, in the form of grading/prompts/.")
+    ] = None
+    summarizer_prompt: Annotated[Text, _flag(_GRADING, "The same for the summarizer.")] = None
     presentation: Annotated[
         Text, _flag(_GRADING, "Order and length of what the grader is shown: forward (default), reversed or padded.")
     ] = None
     grader_chars: Annotated[
         Text, _flag(_GRADING, "Most characters of one episode that a grader reads (24000).", hyphen=True)
+    ] = None
+    grader_context: Annotated[
+        Text, _flag(_GRADING, "Or the tokens that the grader's model takes, to read no more than fits.", hyphen=True)
     ] = None
     base_url: Annotated[
         Text, _flag(_MODELS, "OpenAI-compatible endpoint, with /v1 (OPENAI_BASE_URL; the key is OPENAI_API_KEY).")

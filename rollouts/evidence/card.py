@@ -35,9 +35,9 @@ step cap)."""
 _GRADES = """\
 `grades` has a row a grading: three axes in [-1, 1], never R alone, and an ungraded episode has none. `source` says who
 judged: a model (`llm`), people (`explicit`) or a formula (`heuristic`); never pool them. Of an episode's rows by one
-`grader_id` and `repeat` the one with the highest `grading` counts. `summaries` has a row a span of decisions, `credit`
-a row a decision of a graded episode (`value` in [-1, 1], from `grader_id` by `rule`), `calls` a row a call to a model,
-`feedback` what people wrote."""
+`grader_id` and `repeat` the one with the highest `grading` counts. `summaries` has a row a span of decisions; where one
+was asked for again, the row with the latest `summarized_at` counts. `credit` has a row a decision of a graded episode
+(`value` in [-1, 1], from `grader_id` by `rule`), `calls` a row a call to a model, `feedback` what people wrote."""
 
 
 def dataset_card(manifest: Mapping[str, Any]) -> str:
