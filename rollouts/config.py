@@ -13,7 +13,7 @@ from typing import Any, Literal, get_args
 from rollouts.errors import UsageError
 from rollouts.frames import FRAME_FORMATS, FrameFormat
 from rollouts.grading_config import GRADERS, GRADING_KINDS, GradingConfig
-from rollouts.policies.registry import check_policy
+from rollouts.policies.registry import check_policy, check_teacher
 from rollouts.rubrics import RUBRICS
 from rollouts.scenarios import SCENARIOS, Scenario, find_scenario
 from rollouts.seeds import MAX_SEED, PUBLISHED, parse_seeds
@@ -216,6 +216,8 @@ def _check_scenarios(config: RunConfig) -> None:
         for rubric in config.rubrics:
             if rubric not in scenario.instructions:
                 raise unknown(f'scenario "{scenario.name}": rubric', rubric, tuple(scenario.instructions))
+        for policy in config.policies:
+            check_teacher(policy, scenario)
 
 
 def _check_numbers(config: RunConfig, source: Mapping[str, str]) -> None:

@@ -126,7 +126,7 @@ class _Asker:
             teacher_action = self._teach(snapshot)
         except Exception as error:
             raise EpisodeFailed("scenario", describe_error(error)) from error
-        answer, error_text = self._answer(snapshot, text)
+        answer, error_text = self._answer(snapshot, text, teacher_action)
         schema_error = POLICY_ERROR if error_text else None
         if schema_error is None and answer.choice not in self._options:
             schema_error = NOT_AN_OPTION
@@ -141,15 +141,16 @@ class _Asker:
             raise ValueError(f"the teacher of {self._scenario.name!r} said {action!r}, not one of {self._options}")
         return action
 
-    def _answer(self, snapshot: Snapshot, text: str) -> tuple[Answer, str | None]:
+    def _answer(self, snapshot: Snapshot, text: str, teacher_action: str | None) -> tuple[Answer, str | None]:
         """The policy's answer, and the scrubbed text of its exception where it raised one (that is data)."""
         try:
-            answer = _checked(self._policy.act(snapshot, text, self._options, self._instructions))
+            answer = _checked(self._policy.act(snapshot, text, self._options, self._instructions), teacher_action)
         except (TryVoid, BudgetSpent):
             raise
         except Exception as error:  # noqa: BLE001  whatever a policy raises, the game goes on
             return NO_ANSWER, self._count_error(describe_error(error))
-        self._errors_in_a_row = 0
+        if answer.asked:  # a turn of the teacher says nothing about the policy
+            self._errors_in_a_row = 0
         return answer, None
 
     def _count_error(self, text: str) -> str:
@@ -159,7 +160,7 @@ class _Asker:
         return text
 
 
-def _checked(answer: object) -> Answer:
+def _checked(answer: object, teacher_action: str | None) -> Answer:
     """The answer with plain types; TypeError or ValueError where it breaks the policy's contract."""
     if not isinstance(answer, Answer):
         raise TypeError(f"act returned {type(answer).__name__}, not an Answer")
@@ -167,6 +168,7 @@ def _checked(answer: object) -> Answer:
     if choice is not None and not isinstance(choice, str):
         answer = replace(answer, choice=str(choice))
     _check_types(answer)
+    _check_actor(answer, teacher_action)
     if any(type(value) is not float for value in answer.probabilities.values()):
         answer = replace(answer, probabilities={name: float(p) for name, p in answer.probabilities.items()})
     return answer
@@ -184,6 +186,16 @@ def _check_types(answer: Answer) -> None:
             value = getattr(answer, name)
             if value is not None and not isinstance(value, wanted):
                 raise TypeError(f"{name} is {type(value).__name__}, not {getattr(wanted, '__name__', wanted)}")
+
+
+def _check_actor(answer: Answer, teacher_action: str | None) -> None:
+    """Only the scenario's own teacher can act in the policy's place, and then the policy was not asked."""
+    if answer.acted_by not in ("policy", "teacher"):
+        raise ValueError(f"acted_by is {answer.acted_by!r}, not 'policy' or 'teacher'")
+    if answer.asked is not (answer.acted_by == "policy"):
+        raise ValueError(f"asked is {answer.asked!r} where the {answer.acted_by} acted")
+    if not answer.asked and answer.choice != teacher_action:
+        raise ValueError(f"the teacher is said to have chosen {answer.choice!r}, but chose {teacher_action!r}")
 
 
 def _complete(asked: _Asked, transition: Transition, capped: bool) -> Decision:

@@ -71,13 +71,14 @@ def _engine(scenario: Scenario) -> dict[str, Any] | None:
 
 
 def _policy(who: PolicyDescription) -> dict[str, Any]:
-    return {
+    of = {
         "name": who.name,
         "model": who.model,
         "provider": who.provider,
         "checkpoint_hash": who.checkpoint_hash,
         "settings": {k: v for k, v in who.settings.items() if k not in _WHERE},
     }
+    return of if who.inner is None else {**of, "inner": _policy(who.inner)}
 
 
 def _sha256(text: str) -> str:

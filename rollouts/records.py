@@ -114,7 +114,7 @@ class Answer:
     """What a policy replied. `choice` is its own answer, word for word, or None when it had none.
 
     `probabilities` maps options to numbers as the policy gave them (may be empty or partial).
-    `asked` is False where a mixture let the teacher act; `acted_by` then says so.
+    `asked` is False where a mixture let the teacher act; `acted_by` then says so, and `choice` is the teacher's.
     """
 
     choice: str | None
@@ -135,6 +135,11 @@ class Answer:
     tokens_in: int | None = None
     tokens_out: int | None = None
     model_version: str | None = None
+
+    @property
+    def own(self) -> str | None:
+        """What the policy itself said; None where it was not asked."""
+        return self.choice if self.asked else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +216,10 @@ class EpisodeFailure:
 
 @dataclass(frozen=True, slots=True)
 class PolicyDescription:
-    """Who plays. Goes to the manifest and to graders; settings hold no secrets."""
+    """Who plays. Goes to the manifest and to graders; settings hold no secrets.
+
+    `inner` is who a policy that holds another (a mixture) asks.
+    """
 
     name: str
     kind: Literal["rule", "model"]
@@ -220,6 +228,7 @@ class PolicyDescription:
     checkpoint_hash: str | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     note: str | None = None
+    inner: PolicyDescription | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from rollouts.records import Snapshot, Transition
 
 TICS_PER_S = 35
 Capture = Literal["indexed", "rgb"] | None
+Teacher = Callable[[Snapshot], str]
 
 
 class Environment(Protocol):
@@ -124,7 +125,7 @@ class Scenario:
     metric: Metric
     actions: tuple[Action, ...]
     describe: Callable[[Snapshot, str | None], str]
-    teacher: Callable[[Snapshot], str] | None = None
+    teacher: Teacher | None = None
     instructions: Mapping[str, str] = field(default_factory=dict)
     engine: EngineSetup | None = None
     environment: EnvironmentFactory | None = None

@@ -42,7 +42,7 @@ def step_values(d: Decision, frame: bytes | None, tics: int, options: tuple[str,
     probabilities = None if all(p is None for p in named) else named
     return (
         *(d.tick, seen.game_tic, tics, d.state, answer.policy_text, frame),
-        *(d.teacher_action, answer.choice, d.effective_action, d.acted_by, answer.asked),
+        *(d.teacher_action, answer.own, d.effective_action, d.acted_by, answer.asked),
         *(d.schema_error is not None, d.schema_error, d.error, answer.parse_rule),
         *(options, answer.options_shown, probabilities, answer.option_mass, answer.confidence, answer.latency_ms),
         *(answer.messages, answer.raw_reply, answer.finish_reason, answer.reply_tokens, answer.reply_logprobs),
