@@ -94,7 +94,8 @@ class Transition:
     """What one action led to. The `*_after` counters are read also when the engine gives no more state.
 
     `snapshot` is None exactly when the engine has no state to show (mostly: the episode is over).
-    `terminated`: died or reached the goal; `truncated`: the engine's own time limit.
+    `terminated`: died or reached the goal; `truncated`: the engine's own time limit. `tics`: how many passed, where
+    the environment knows (an end cuts an action short); None means all that were asked for.
     """
 
     reward: float
@@ -107,6 +108,7 @@ class Transition:
     kills_after: int | None = None
     events: tuple[str, ...] = ()
     variables: Mapping[str, float] = field(default_factory=dict)
+    tics: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +150,7 @@ class Decision:
 
     `tick` counts decisions from 0. `effective_action` is what was sent to the game: the answer, or the first
     option where the answer was out of schema (`schema_error` then names the cause, `error` the scrubbed text).
+    In real time `waited_tics` passed before it was sent; it and `acted_by` are None where the episode was over by then.
     """
 
     tick: int
@@ -155,14 +158,15 @@ class Decision:
     snapshot: Snapshot
     teacher_action: str | None
     answer: Answer
-    effective_action: str
-    acted_by: ActedBy
+    effective_action: str | None
+    acted_by: ActedBy | None
     transition: Transition
     terminated: bool
     truncated: bool
     decided_at: datetime
     schema_error: str | None = None
     error: str | None = None
+    waited_tics: int | None = None
 
     @property
     def out_of_schema(self) -> bool:
@@ -175,6 +179,7 @@ class Episode:
 
     `metric` follows the scenario; latencies are linear-interpolation percentiles, None when nothing was timed.
     `final_state` and `final_frame` are kept for bootstrapping after a truncation, None where there is none.
+    `waited_tics` is the sum over its decisions, None outside real time.
     """
 
     key: EpisodeKey
@@ -194,6 +199,7 @@ class Episode:
     final_frame: Frame | None
     started_at: datetime
     ended_at: datetime
+    waited_tics: int | None = None
 
     @property
     def n_out_of_schema(self) -> int:

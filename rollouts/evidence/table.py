@@ -114,7 +114,16 @@ def notes(manifest: Mapping[str, Any]) -> list[str]:
     unasked = sum(block["n_decisions"] - block["rubric_agreement"]["n"] for block in agreeing)
     if unasked:
         lines.append(f"agreement, Brier and ECE leave out {unasked:,} decisions for which the policy was not asked")
-    return [*lines, RATE_NOTE]
+    return [*lines, *_real_time_note(manifest["configuration"]), RATE_NOTE]
+
+
+def _real_time_note(configuration: Mapping[str, Any]) -> list[str]:
+    """Numbers of a game that does not wait compare with no others."""
+    if (meanwhile := configuration.get("realtime")) is None:
+        return []
+    latency = configuration["latency_ms"]
+    long = "as measured" if latency is None else f"{latency:g} ms a decision, as set"
+    return [f"real time ({meanwhile}): the game went on while the policy thought, {long}"]
 
 
 def coverage_lines(manifest: Mapping[str, Any]) -> list[str]:

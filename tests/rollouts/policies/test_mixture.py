@@ -190,7 +190,7 @@ def test_what_is_checked_at_start_sees_the_policy_inside() -> None:
 
 
 def test_the_other_policy_may_have_an_argument_of_its_own() -> None:
-    with pytest.raises(UsageError, match="policy 'random' takes no argument, but was given '0.9'"):
+    with pytest.raises(UsageError, match=r"policy 'random' takes no argument, but was given '0\.9'"):
         make_policy("mixture:0.5:random:0.9", COUNTING)
 
 
