@@ -88,7 +88,11 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=32)
     parser.add_argument("--meanwhile", choices=get_args(Meanwhile), default="hold")
     asked = parser.parse_args()
-    for line in (HEADINGS, ("---", *["---:"] * (len(HEADINGS) - 1)), *table(paired_seeds(asked.seeds), asked.meanwhile)):
+    for line in (
+        HEADINGS,
+        ("---", *["---:"] * (len(HEADINGS) - 1)),
+        *table(paired_seeds(asked.seeds), asked.meanwhile),
+    ):
         print(f"| {' | '.join(line)} |")
 
 

@@ -38,8 +38,8 @@ STEPS_COLUMNS = """
 run_id episode_id scenario rubric policy seed episode_index tick game_tic tics state policy_text frame teacher_action
 model_action effective_action acted_by asked out_of_schema schema_error error parse_rule options options_shown
 probabilities option_mass confidence latency_ms waited_tics messages raw_reply finish_reason reply_tokens
-reply_logprobs tokens_in tokens_out model_version health ammo kills health_after ammo_after kills_after n_visible events variables reward
-terminated truncated decided_at
+reply_logprobs tokens_in tokens_out model_version health ammo kills health_after ammo_after kills_after n_visible
+events variables reward terminated truncated decided_at
 """
 """As the design lists them, and `waited_tics` since version 2."""
 
