@@ -23,7 +23,8 @@ from rollouts.scenarios import Scenario, Teacher
 class Policy(Protocol):
     """One player. An exception from `act` is data (cause `policy_error`), except `TryVoid` and `BudgetSpent`.
 
-    A policy may also have `reset(key, rng)`, called before each episode, and `close()`.
+    A policy may also have `reset(key, rng)`, called before each episode, and `close()`. Where it lets the scenario's
+    teacher act, its answer says so: `acted_by="teacher"`, `asked=False`, and the teacher's own action.
     """
 
     def act(self, snapshot: Snapshot, text: str, options: tuple[str, ...], instructions: str | None) -> Answer:

@@ -189,6 +189,16 @@ def test_counts_out_of_schema_are_recounted(run: CommittedRun) -> None:
     assert f"{EPISODES}: counting.rule.half.1.0 says 0 out of schema, its rows 1" in "\n".join(differences(run))
 
 
+def test_a_row_that_says_another_acted(run: CommittedRun) -> None:
+    def promote(table: pa.Table) -> pa.Table:
+        who = pa.array(["teacher", *table["acted_by"].to_pylist()[1:]])
+        return table.set_column(table.schema.get_field_index("acted_by"), table.schema.field("acted_by"), who)
+
+    rewrite(run, STEPS, promote)
+    told = "unit 0: in 1 decisions another acted than their row says; the first is tick 0 of counting.rule.half.1.0"
+    assert told in "\n".join(differences(run))
+
+
 def test_rows_of_another_run(run: CommittedRun) -> None:
     def rename(table: pa.Table) -> pa.Table:
         return table.set_column(0, table.schema.field("run_id"), pa.array(["other"] * table.num_rows))
