@@ -50,7 +50,8 @@ class DecisionBatch:
         first_option = rows.asked & rows.out_of_schema & (self.effective == 0)
         right = {"policy": own, "teacher": teacher, "fallback": first_option, None: self.effective < 0}
         fitting = [(who == name) & fits for name, fits in right.items()]
-        return np.logical_not(np.any(fitting, axis=0))
+        wrong: Bools = ~np.any(fitting, axis=0)
+        return wrong
 
 
 def decision_batches(batch: Any, counted: Collection[str] | None = None) -> Iterator[DecisionBatch]:
