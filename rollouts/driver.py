@@ -165,6 +165,8 @@ class _Course:
             self._scheduler.add(unit)
         for command in self._scheduler.commands(time.monotonic()):
             self._obey(command)
+        for silence in self._scheduler.silences(time.monotonic()):
+            self._on_event(Remark(silence))
         if not self._queue.full and not (self._scheduler.done and self._arrivals.exhausted):
             for event in self._pool.wait(min(self._scheduler.wait_s(time.monotonic()), LOOK_AROUND_S)):
                 self._take_in(event)

@@ -93,6 +93,15 @@ class Scheduler:
         """Seconds until `commands` has something to say even if nothing happens; infinity where it never will."""
         return max(0.0, min(self._alarms(), default=NEVER) - now)
 
+    def silences(self, now: float) -> list[str]:
+        """For people: who has been quiet for a while, and when that is too long. Each silence once."""
+        return [
+            f"worker {slot.number} has made no decision for {self._limits.quiet_s:g} s; "
+            f"it is ended after {slot.patience_s:g} s without one"
+            for slot in self._slots
+            if slot.grew_quiet(now)
+        ]
+
     def feed(self, event: Event, now: float) -> Report | None:
         """Take in what happened; a report that is to be committed comes back."""
         match event:
@@ -148,7 +157,7 @@ class Scheduler:
             return f"no worker was ready within {self._limits.start_s:g} s"
         if slot.last_moment <= now:
             return f"a unit took longer than {self._limits.unit_s:g} s"
-        return "no decision for too long: the engine, the environment or the policy hangs"
+        return f"no decision for {slot.patience_s:g} s: the engine, the environment or the policy hangs"
 
     def _assign(self, now: float) -> Iterator[Command]:
         crowd = Counter(slot.group for slot in self._slots if slot.group)

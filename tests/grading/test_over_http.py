@@ -40,6 +40,7 @@ def test_a_grade_over_http() -> None:
     assert "保持存活。" in fake.requests[0].text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("reply", "cause", "requests"),
     [

@@ -123,6 +123,7 @@ def test_a_lost_lease_stops_a_run_whose_units_take_long() -> None:
     assert outcome.cause == "held by another"
 
 
+@pytest.mark.slow
 def test_the_lease_beats_while_the_main_thread_is_busy() -> None:
     class Slow(InstantPool):
         def wait(self, timeout_s: float) -> list[Event]:

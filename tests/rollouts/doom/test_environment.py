@@ -21,6 +21,8 @@ from rollouts.errors import EngineLost
 from rollouts.records import Snapshot, Transition
 from rollouts.scenarios import SCENARIOS, Action, Capture, Environment, Scenario
 
+pytestmark = pytest.mark.slow
+
 DEFEND, GATHER = SCENARIOS["defend_the_center"], SCENARIOS["health_gathering"]
 KILLS = (11, 10, 7, 10, 12, 13, 14, 12)
 SURVIVAL_DECISIONS = (120, 300, 120, 112, 200, 184, 128, 216)
@@ -98,7 +100,6 @@ def test_where_nothing_is_pressed_time_passes_and_an_end_cuts_it_short(doom: Doo
     assert turned[1].snapshot.things != waited.snapshot.things
 
 
-@pytest.mark.slow
 def test_the_oracle_reproduces_the_published_results(doom: Doom) -> None:
     kills, decisions = list[float](), list[int]()
     for seed in DEFEND.seeds:
@@ -167,7 +168,6 @@ def test_indexed_frames_hold_the_pixels_of_rgb(doom: Doom, scenario: Scenario) -
     assert all(snapshot.frame is None for snapshot in bare)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("scenario", SCENARIOS.values(), ids=lambda s: s.name)
 def test_indexed_frames_hold_to_the_end_of_an_episode(doom: Doom, scenario: Scenario) -> None:
     seed = scenario.seeds[1]
@@ -302,7 +302,6 @@ def test_an_interrupt_from_the_terminal_leaves_the_engine_to_us(doom: Doom) -> N
     assert [environment.step("turn left", 4).health_after for _ in range(3)] == [100] * 3
 
 
-@pytest.mark.slow
 def test_memory_stays_flat_over_many_short_episodes(doom: Doom) -> None:
     environment = doom(waiting(8), "indexed")
     pids = (os.getpid(), environment.engine_pid)

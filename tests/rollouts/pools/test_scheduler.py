@@ -362,6 +362,23 @@ def test_each_decision_puts_the_deadline_off_and_repeats_do_not() -> None:
     assert bench.scheduler.wait_s(bench.now) == pytest.approx(1.0)
 
 
+def test_each_silence_is_told_once_and_says_when_it_is_too_long() -> None:
+    bench = Bench(make_units(1), limits=Limits(stall_s=100, first_decision_s=300, quiet_s=30))
+    bench.start(0)
+    assert [bench.scheduler.silences(at) for at in (29.0, 30.0, 31.0)] == [
+        [],
+        ["worker 0 has made no decision for 30 s; it is ended after 300 s without one"],
+        [],
+    ]
+    bench.scheduler.feed(Progressed(0, 1), 40.0)
+    assert bench.scheduler.silences(69.0) == []
+    assert bench.scheduler.silences(70.0) == [
+        "worker 0 has made no decision for 30 s; it is ended after 100 s without one"
+    ]
+    bench.finish(0)
+    assert bench.scheduler.silences(1000.0) == []
+
+
 def test_a_worker_at_home_gets_no_setting_up_time() -> None:
     bench = Bench(make_units(4, groups=2), limits=Limits(stall_s=10, first_decision_s=30))
     bench.start(0)
