@@ -105,7 +105,7 @@ class DoomEnvironment:
             health_after=after.health,
             ammo_after=after.ammo,
             kills_after=after.kills,
-            events=read_events(before, after, reason == "death", tics, self._setup.passive_loss),
+            events=read_events(before, after, reason == "death", passed, self._setup.passive_loss),
             variables=sight.variables,
             tics=passed,
         )

@@ -124,11 +124,15 @@ def _wrong_counts(rows: UnitRows) -> Iterator[str]:
 
 
 def _wrong_actors(rows: UnitRows) -> Iterator[str]:
-    """Who acted, against who was asked, what was said and what was sent."""
+    """Who acted, against who was asked, what was said and what was sent; nobody acts only where an episode ends."""
+    last = {episode.episode_id: episode.steps - 1 for episode in rows.episodes}
     wrong = [
-        (batch.episode_ids[at], batch.ticks[at], batch.acted_by[at])
+        (key, tick, who)
         for batch in rows.decisions
-        for at in batch.misattributed().nonzero()[0]
+        for key, tick, who, other in zip(
+            batch.episode_ids, batch.ticks, batch.acted_by, batch.misattributed(), strict=True
+        )
+        if other or (who is None and tick != last.get(key))
     ]
     if wrong:
         key, tick, who = wrong[0]
