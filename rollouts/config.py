@@ -13,7 +13,8 @@ from typing import Any, Literal, get_args
 from rollouts.errors import UsageError
 from rollouts.frames import FRAME_FORMATS, FrameFormat
 from rollouts.grading_config import GRADERS, GRADING_KINDS, GradingConfig
-from rollouts.policies.registry import check_policy
+from rollouts.policies.registry import check_policy, check_teacher
+from rollouts.realtime import MEANWHILE, Meanwhile, RealTime
 from rollouts.rubrics import RUBRICS
 from rollouts.scenarios import SCENARIOS, Scenario, find_scenario
 from rollouts.seeds import MAX_SEED, PUBLISHED, parse_seeds
@@ -32,6 +33,7 @@ class RunConfig:
     `seeds` is None for the published seeds of each scenario; `tics` and `step_cap` are None for each scenario's own.
     `actors` is None for one a CPU (the local pool is this process alone, whatever it says); `episodes_per_unit` is
     None for the plan's own rule. `out` is a folder or a URI.
+    `realtime` is None where the game stands still while a policy thinks; `latency_ms` is None where that is measured.
     An actor's process is replaced after `recycle_after` episodes or above `recycle_above_mb` MiB of memory.
     """
 
@@ -43,6 +45,8 @@ class RunConfig:
     tics: int | None = None
     step_cap: int | None = None
     frames: FrameFormat = "png"
+    realtime: Meanwhile | None = None
+    latency_ms: float | None = None
     actors: int | None = None
     pool: PoolName = "ray"
     address: str | None = None
@@ -80,6 +84,10 @@ class RunConfig:
         """Most decisions an episode."""
         return scenario.step_cap if self.step_cap is None else self.step_cap
 
+    def real_time(self) -> RealTime | None:
+        """How thinking costs game time; None where it does not."""
+        return None if self.realtime is None else RealTime(self.realtime, self.latency_ms)
+
     def as_dict(self) -> dict[str, Any]:
         """For run.json and the manifest: plain JSON values."""
         return {k: list(v) if isinstance(v, tuple) else v for k, v in dataclasses.asdict(self).items()}
@@ -103,6 +111,8 @@ KINDS: dict[str, Kind] = {
     "tics": "int",
     "step_cap": "int",
     "frames": "text",
+    "realtime": "text",
+    "latency_ms": "float",
     "actors": "int",
     "pool": "text",
     "address": "text",
@@ -128,6 +138,7 @@ _AT_LEAST_1 = (
     "recycle_above_mb",
 )
 _BIGGEST = 2**31 - 1
+_LONGEST_THOUGHT_MS = 3_600_000
 
 
 def load_config(
@@ -172,6 +183,7 @@ def _run_config(everything: Mapping[str, Given]) -> RunConfig:
     config = RunConfig(**values)
     _check_names(config, source)
     _check_numbers(config, source)
+    _check_real_time(config, source)
     _check_places(config, source)
     return config
 
@@ -216,6 +228,8 @@ def _check_scenarios(config: RunConfig) -> None:
         for rubric in config.rubrics:
             if rubric not in scenario.instructions:
                 raise unknown(f'scenario "{scenario.name}": rubric', rubric, tuple(scenario.instructions))
+        for policy in config.policies:
+            check_teacher(policy, scenario)
 
 
 def _check_numbers(config: RunConfig, source: Mapping[str, str]) -> None:
@@ -235,6 +249,18 @@ def _check_numbers(config: RunConfig, source: Mapping[str, str]) -> None:
             raise UsageError(f"{source[field]} is {share:g}: above 1 it must be a whole number")
     if config.unit_timeout_s is not None and config.unit_timeout_s <= 0:
         raise UsageError(f"{source['unit_timeout_s']} is {config.unit_timeout_s:g}: must be above 0 seconds")
+
+
+def _check_real_time(config: RunConfig, source: Mapping[str, str]) -> None:
+    if config.realtime is not None:
+        _check_choice(source["realtime"], config.realtime, MEANWHILE)
+    if config.latency_ms is None:
+        return
+    told = f"{source['latency_ms']} is {config.latency_ms:g}"
+    if not 0 <= config.latency_ms <= _LONGEST_THOUGHT_MS:
+        raise UsageError(f"{told}: must be from 0 to {_LONGEST_THOUGHT_MS} milliseconds")
+    if config.realtime is None:
+        raise UsageError(f"{told}: only in real time does thinking cost time; give --realtime hold (or idle) too")
 
 
 def _check_places(config: RunConfig, source: Mapping[str, str]) -> None:

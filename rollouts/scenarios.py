@@ -23,6 +23,7 @@ from rollouts.records import Snapshot, Transition
 
 TICS_PER_S = 35
 Capture = Literal["indexed", "rgb"] | None
+Teacher = Callable[[Snapshot], str]
 
 
 class Environment(Protocol):
@@ -43,8 +44,8 @@ class Environment(Protocol):
         """Episode `index` of `seed`: the (index + 1)-th reset of an environment made for that seed alone."""
         ...
 
-    def step(self, action: str, tics: int) -> Transition:
-        """Hold `action` (an option's name) for `tics` engine tics."""
+    def step(self, action: str | None, tics: int) -> Transition:
+        """Hold `action` (an option's name) for `tics` engine tics; None, in real time only, presses nothing."""
         ...
 
     def close(self) -> None:
@@ -62,11 +63,16 @@ class Action:
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """What an episode is measured by; `name` is the results key. `measure(last snapshot, decisions, tics)`."""
+    """What an episode is measured by; `name` is the results key. `measure(last snapshot, decisions, tics)`.
+
+    `decisions` are those whose action was sent. `per_waited_tic` is what each tic adds that passes, in real time, while
+    the policy thinks: for a metric that measures time.
+    """
 
     name: str
     unit: str
     measure: Callable[[Snapshot, int, int], float]
+    per_waited_tic: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +130,7 @@ class Scenario:
     metric: Metric
     actions: tuple[Action, ...]
     describe: Callable[[Snapshot, str | None], str]
-    teacher: Callable[[Snapshot], str] | None = None
+    teacher: Teacher | None = None
     instructions: Mapping[str, str] = field(default_factory=dict)
     engine: EngineSetup | None = None
     environment: EnvironmentFactory | None = None
@@ -159,6 +165,7 @@ def _survival_s(last: Snapshot, decisions: int, tics: int) -> float:  # noqa: AR
     return decisions * tics / TICS_PER_S
 
 
+SURVIVAL = Metric("survival_s", "s", _survival_s, per_waited_tic=1 / TICS_PER_S)
 _LEFT = Action("turn left", ("TURN_LEFT",))
 _RIGHT = Action("turn right", ("TURN_RIGHT",))
 
@@ -179,7 +186,7 @@ SCENARIOS: dict[str, Scenario] = {
         Scenario(
             name="health_gathering",
             seeds=tuple(range(41006394, 41006402)),
-            metric=Metric("survival_s", "s", _survival_s),
+            metric=SURVIVAL,
             actions=(Action("move forward", ("MOVE_FORWARD",)), _LEFT, _RIGHT),
             describe=describe_health_gathering,
             teacher=rubrics.teach_health_gathering,

@@ -40,7 +40,11 @@ class RunFlags:
     rubrics: Annotated[Texts, _flag(_WHAT, "What the policy is told: rule (default), bare or both.", "--rubric")] = None
     policies: Annotated[
         Texts,
-        _flag(_WHAT, "Who plays: oracle (default), random, or your own as module:Class; repeat for more.", "--policy"),
+        _flag(
+            _WHAT,
+            "Who plays: oracle (default), random, mixture:BETA:POLICY, or your own as module:Class; repeat for more.",
+            "--policy",
+        ),
     ] = None
     seeds: Annotated[
         Text, _flag(_WHAT, "published (default), a range like 0:8, or a list like 1,5,9.", hyphen=True)
@@ -49,6 +53,17 @@ class RunFlags:
     tics: Annotated[Text, _flag(_WHAT, "Engine tics a decision (the scenario's own: 4).", hyphen=True)] = None
     step_cap: Annotated[Text, _flag(_WHAT, "Most decisions an episode (the scenario's own: 300).", hyphen=True)] = None
     frames: Annotated[Text, _flag(_WHAT, "png (palette, lossless, default), png-rgb, jpeg or none.")] = None
+    realtime: Annotated[
+        Text,
+        _flag(
+            _WHAT,
+            "The game goes on while the policy thinks, at 35 tics a second: hold keeps the last action pressed, idle "
+            "presses nothing.",
+        ),
+    ] = None
+    latency_ms: Annotated[Text, _flag(_WHAT, "In real time: how long each thought takes (measured).", hyphen=True)] = (
+        None
+    )
     variables: Annotated[
         Texts, _flag(_WHAT, "A further engine variable to record, such as POSITION_X; repeat for more.", "--variable")
     ] = None

@@ -17,7 +17,7 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
         "records errors naming importing streams hashing scrub settings seeds signals provenance scratch",
         "scenarios rubrics observation frames metrics calibration",
         "doom policies store calls",
-        "episode plan config grading_config identity shards",
+        "episode realtime plan config grading_config identity shards",
         "run",
         "worker worker_log",
         "pools",

@@ -86,6 +86,20 @@ def test_the_oracle_reproduces_a_published_episode(doom: Doom) -> None:
     assert "hit" in happened[-1].events
 
 
+def test_where_nothing_is_pressed_time_passes_and_an_end_cuts_it_short(doom: Doom) -> None:
+    """Standing still in the acid kills at tic 385; the episode's clock begins at 1."""
+    environment = doom(GATHER)
+    assert environment.reset(7, 0).game_tic == 1
+    waited = environment.step(None, 100)
+    assert (waited.tics, waited.snapshot.game_tic if waited.snapshot else None) == (100, 101)
+    over = environment.step(None, 1_000)
+    assert (over.tics, over.end_reason, over.snapshot) == (385 - 101, "death", None)
+    turned = environment.reset(7, 0), environment.step("turn left", 100)
+    assert turned[1].snapshot is not None
+    assert waited.snapshot is not None
+    assert turned[1].snapshot.things != waited.snapshot.things
+
+
 def test_the_oracle_reproduces_the_published_results(doom: Doom) -> None:
     kills, decisions = list[float](), list[int]()
     for seed in DEFEND.seeds:
