@@ -266,7 +266,7 @@ class _Course:
 
 def _remark(event: Event) -> str | None:
     match event:
-        case Lost(slot, cause, preempted):
+        case Lost(slot, cause, preempted, _):
             return f"worker {slot} {'taken away' if preempted else 'lost'}: {cause}"
         case StartFailed(slot, failure):
             return f"worker {slot} could not start: {failure.cause}"

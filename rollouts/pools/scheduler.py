@@ -118,7 +118,7 @@ class Scheduler:
             case StartFailed():
                 self._start_failed(self._slots[event.slot], event.failure, now)
             case Lost():
-                self._lost(self._slots[event.slot], event.cause, event.preempted, now)
+                self._lost(self._slots[event.slot], event, now)
             case _:
                 assert_never(event)
         return None
@@ -147,7 +147,7 @@ class Scheduler:
             why = self._too_long(slot, now)
             self._kills.append(Kill(slot.number, why))
             if slot.state == "busy" or not self.live:
-                self._lost(slot, why, False, now)
+                self._lost(slot, Lost(slot.number, why), now)
             else:  # there may be no room for it at present; the others go on
                 slot.vacate()
                 slot.rests_until = now + self._limits.longest_rest_s
@@ -225,18 +225,18 @@ class Scheduler:
 
     def _start_failed(self, slot: Slot, failure: Failure, now: float) -> None:
         if not self._judge(failure):
-            self._lost(slot, failure.cause, False, now)
+            self._lost(slot, Lost(slot.number, failure.cause), now)
 
-    def _lost(self, slot: Slot, cause: str, preempted: bool, now: float) -> None:
+    def _lost(self, slot: Slot, loss: Lost, now: float) -> None:
         unit, before = slot.unit, slot.state
         slot.vacate()
-        if preempted:
+        if loss.preempted:
             slot.rests_until = now + self._limits.rest_s
         elif before == "starting":
-            if slot.failed_to_start(cause, now):
+            if slot.failed_to_start(loss.cause, now):
                 self._stop(f"no worker can be started ({slot.failed_starts} tries): {slot.first_cause}")
         elif before != "empty":
-            self._charge(slot, unit, cause, now)
+            self._charge(slot, None if loss.unreachable else unit, loss.cause, now)
         if unit is not None:
             self._backlog.give_back(unit)
 
