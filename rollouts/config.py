@@ -15,6 +15,7 @@ from rollouts.frames import FRAME_FORMATS, FrameFormat
 from rollouts.grading_config import GRADERS, GRADING_KINDS, GradingConfig
 from rollouts.policies.registry import check_policy, check_teacher
 from rollouts.read_files import ReadFiles, read_files, rubric_with_whole_path, with_whole_path
+from rollouts.realtime import MEANWHILE, Meanwhile, RealTime
 from rollouts.rubrics import RUBRICS
 from rollouts.scenarios import PUBLISHED_SCENARIOS, SCENARIOS, Scenario
 from rollouts.seeds import MAX_SEED, PUBLISHED, parse_seeds
@@ -35,6 +36,7 @@ class RunConfig:
     `seeds` is None for the published seeds of each scenario; `tics` and `step_cap` are None for each scenario's own.
     `actors` is None for one a CPU (the local pool is this process alone, whatever it says); `episodes_per_unit` is
     None for the plan's own rule. `out` is a folder or a URI.
+    `realtime` is None where the game stands still while a policy thinks; `latency_ms` is None where that is measured.
     An actor's process is replaced after `recycle_after` episodes or above `recycle_above_mb` MiB of memory.
     """
 
@@ -47,6 +49,8 @@ class RunConfig:
     tics: int | None = None
     step_cap: int | None = None
     frames: FrameFormat = "png"
+    realtime: Meanwhile | None = None
+    latency_ms: float | None = None
     actors: int | None = None
     pool: PoolName = "ray"
     address: str | None = None
@@ -86,6 +90,10 @@ class RunConfig:
         """Most decisions an episode."""
         return scenario.step_cap if self.step_cap is None else self.step_cap
 
+    def real_time(self) -> RealTime | None:
+        """How thinking costs game time; None where it does not."""
+        return None if self.realtime is None else RealTime(self.realtime, self.latency_ms)
+
     def as_dict(self) -> dict[str, Any]:
         """For run.json and the manifest: plain JSON values."""
         values = {name: getattr(self, name) for name in KINDS}
@@ -111,6 +119,8 @@ KINDS: dict[str, Kind] = {
     "tics": "int",
     "step_cap": "int",
     "frames": "text",
+    "realtime": "text",
+    "latency_ms": "float",
     "actors": "int",
     "pool": "text",
     "address": "text",
@@ -136,6 +146,7 @@ _AT_LEAST_1 = (
     "recycle_above_mb",
 )
 _BIGGEST = 2**31 - 1
+_LONGEST_THOUGHT_MS = 3_600_000
 
 
 def load_config(
@@ -186,6 +197,7 @@ def _run_config(everything: Mapping[str, Given]) -> RunConfig:
     config = dataclasses.replace(config, read=read_files(config.scenarios, config.rubric_files))
     _check_names(config, source)
     _check_numbers(config, source)
+    _check_real_time(config, source)
     _check_places(config, source)
     return config
 
@@ -254,6 +266,18 @@ def _check_numbers(config: RunConfig, source: Mapping[str, str]) -> None:
             raise UsageError(f"{source[field]} is {share:g}: above 1 it must be a whole number")
     if config.unit_timeout_s is not None and config.unit_timeout_s <= 0:
         raise UsageError(f"{source['unit_timeout_s']} is {config.unit_timeout_s:g}: must be above 0 seconds")
+
+
+def _check_real_time(config: RunConfig, source: Mapping[str, str]) -> None:
+    if config.realtime is not None:
+        _check_choice(source["realtime"], config.realtime, MEANWHILE)
+    if config.latency_ms is None:
+        return
+    told = f"{source['latency_ms']} is {config.latency_ms:g}"
+    if not 0 <= config.latency_ms <= _LONGEST_THOUGHT_MS:
+        raise UsageError(f"{told}: must be from 0 to {_LONGEST_THOUGHT_MS} milliseconds")
+    if config.realtime is None:
+        raise UsageError(f"{told}: only in real time does thinking cost time; give --realtime hold (or idle) too")
 
 
 def _check_places(config: RunConfig, source: Mapping[str, str]) -> None:

@@ -31,7 +31,7 @@ def _success(outcome: Outcome) -> float:
 
 
 KILLS = Metric("kills", "monsters", _kills)
-SURVIVAL = Metric("survival_s", "s", _survival_s)
+SURVIVAL = Metric("survival_s", "s", _survival_s, per_waited_tic=1 / TICS_PER_S)
 HEALTH = Metric("health", "points", _health)
 REWARD = Metric("reward", "points", of_outcome=_reward)
 GOAL = Metric("goal", "share", of_outcome=_goal)

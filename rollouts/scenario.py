@@ -41,8 +41,8 @@ class Environment(Protocol):
         """Episode `index` of `seed`: the (index + 1)-th reset of an environment made for that seed alone."""
         ...
 
-    def step(self, action: str, tics: int) -> Transition:
-        """Hold `action` (an option's name) for `tics` engine tics."""
+    def step(self, action: str | None, tics: int) -> Transition:
+        """Hold `action` (an option's name) for `tics` engine tics; None, in real time only, presses nothing."""
         ...
 
     def close(self) -> None:
@@ -70,14 +70,16 @@ class Outcome:
 class Metric:
     """What an episode is measured by; `name` is the results key. `measure(last snapshot, decisions, tics)`.
 
-    `of_outcome` measures in its place what no snapshot shows, such as a goal that was reached. Errors:
-    `ScenarioError` unless there is exactly one of them.
+    `decisions` are those whose action was sent. `of_outcome` measures in its place what no snapshot shows, such as a
+    goal that was reached. `per_waited_tic` is what each tic adds that passes, in real time, while the policy thinks:
+    for a metric that measures time. Errors: `ScenarioError` unless there is exactly one function.
     """
 
     name: str
     unit: str
     measure: Callable[[Snapshot, int, int], float] | None = None
     of_outcome: Callable[[Outcome], float] | None = None
+    per_waited_tic: float = 0.0
 
     def __post_init__(self) -> None:
         if (self.measure is None) == (self.of_outcome is None):

@@ -1,4 +1,7 @@
-"""Plays committed episodes again, here and now, and compares their trajectory hashes with the recorded ones."""
+"""Plays committed episodes again, here and now, and compares their trajectory hashes with the recorded ones.
+
+In real time with a measured latency no episode can be repeated: a machine never takes the same time twice.
+"""
 
 from __future__ import annotations
 
@@ -50,6 +53,14 @@ def spread(episodes: Sequence[Recorded], count: int) -> list[Recorded]:
     return [episodes[i * len(episodes) // count] for i in range(count)]
 
 
+def why_no_replay(run: CommittedRun) -> str | None:
+    """Why no episode of the run can be played again alike; None where each can."""
+    realtime = RunConfig.from_dict(run.record["configuration"]).real_time()
+    if realtime is None or realtime.latency_ms is not None:
+        return None
+    return "the latency was measured while the game went on, and no measurement repeats itself"
+
+
 def replay(run: CommittedRun, count: int) -> Iterator[str]:
     """Play `count` episodes again; one sentence for each that comes out another way."""
     for episode in spread(recorded_episodes(run), count):
@@ -63,7 +74,8 @@ def _play(run: CommittedRun, key: EpisodeKey) -> str:
     config = RunConfig.from_dict(run.record["configuration"])
     scenario = config.scenario(key.scenario)
     asked_for = {who["name"]: spec for spec, who in run.record["policies"].items()}[key.policy]
-    rules = EpisodeRules(scenario, config.tics_of(scenario), config.step_cap_of(scenario), config.seed)
+    tics, step_cap = config.tics_of(scenario), config.step_cap_of(scenario)
+    rules = EpisodeRules(scenario, tics, step_cap, config.seed, config.real_time())
     environment = make_environment(scenario, None, rules.tics, config.variables)
     try:
         return run_episode(key, rules, environment, make_policy(asked_for, scenario), _Nothing()).trajectory_hash

@@ -10,20 +10,21 @@ The loop that calls it (rollouts/episode.py):
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 
 from rollouts.errors import UsageError
 from rollouts.records import Answer, EpisodeKey, PolicyDescription, Snapshot
-from rollouts.scenarios import Scenario
+from rollouts.scenarios import Scenario, Teacher
 
 
 class Policy(Protocol):
     """One player. An exception from `act` is data (cause `policy_error`), except `TryVoid` and `BudgetSpent`.
 
-    A policy may also have `reset(key, rng)`, called before each episode, and `close()`.
+    A policy may also have `reset(key, rng)`, called before each episode, and `close()`. Where it lets the scenario's
+    teacher act, its answer says so: `acted_by="teacher"`, `asked=False`, and the teacher's own action.
     """
 
     def act(self, snapshot: Snapshot, text: str, options: tuple[str, ...], instructions: str | None) -> Answer:
@@ -40,18 +41,33 @@ class HasReset(Protocol):
         ...
 
 
+def _nobody_makes(spec: str) -> Policy:
+    raise UsageError(f"policy {spec!r} cannot be made here")
+
+
 @dataclass(frozen=True)
 class PolicyContext:
-    """What a policy may know when it is made: its scenario and what followed the colon in `NAME:ARGUMENT`."""
+    """What a policy may know when it is made: its scenario and what followed the colon in `NAME:ARGUMENT`.
+
+    `make` makes another policy for the same scenario, for one that holds another (rollouts/policies/mixture.py).
+    """
 
     scenario: Scenario
     argument: str | None = None
+    make: Callable[[str], Policy] = field(default=_nobody_makes, repr=False)
 
 
 def refuse_argument(name: str, context: PolicyContext) -> None:
     """For a policy that takes none. Errors: UsageError."""
     if context.argument is not None:
         raise UsageError(f"policy {name!r} takes no argument, but was given {context.argument!r}")
+
+
+def teacher_of(name: str, scenario: Scenario) -> Teacher:
+    """The teacher that policy `name` cannot do without. Errors: UsageError."""
+    if scenario.teacher is None:
+        raise UsageError(f"policy {name!r} needs a teacher, and scenario {scenario.name!r} has none")
+    return scenario.teacher
 
 
 PolicyFactory = Callable[[PolicyContext], Policy]

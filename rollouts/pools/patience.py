@@ -19,7 +19,8 @@ class Limits:
 
     `slot_deaths` and `failed_starts` are for one slot, `same_cause` for failed tasks of the whole run and
     `failed_episodes` for its failed episodes (None: any number). `stall_s`: no decision for so long;
-    `first_decision_s`: the same where a worker first has to set up its group; `unit_s`: one task altogether.
+    `first_decision_s`: the same where a worker first has to set up its group; `unit_s`: one task altogether;
+    `quiet_s`: after so long without a decision people are told.
     `starting`: workers in the making at once (or as many as are ready, if more); `ahead`: how many are made before
     there is a unit for them. A slot rests `rest_s` after a failure, doubled with each further one up to
     `longest_rest_s`.
@@ -34,6 +35,7 @@ class Limits:
     first_decision_s: float = 300.0
     stall_s: float = 120.0
     unit_s: float | None = None
+    quiet_s: float = 30.0
     starting: int = 4
     ahead: int = 0
     rest_s: float = 0.25

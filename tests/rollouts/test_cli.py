@@ -150,6 +150,7 @@ def test_a_run_from_start_to_table(rollouts: Any, tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.slow
 def test_json_lines_begin_with_launch_and_end_with_done(rollouts: Any, tmp_path: Path) -> None:
     said = rollouts("run", *SMALL, "--run-id", "r", "--json")
     first, *_, last = said.events
@@ -163,6 +164,7 @@ def test_json_lines_begin_with_launch_and_end_with_done(rollouts: Any, tmp_path:
     assert block["rubric_agreement"]["agreement"] == 1.0
 
 
+@pytest.mark.slow
 def test_the_same_command_again_has_nothing_to_do(rollouts: Any, tmp_path: Path) -> None:
     first = rollouts("run", *SMALL, "--json").events[-1]
     before = {name: (tmp_path / name).stat().st_mtime_ns for name in files(tmp_path)}
@@ -174,6 +176,7 @@ def test_the_same_command_again_has_nothing_to_do(rollouts: Any, tmp_path: Path)
     assert {name: (tmp_path / name).stat().st_mtime_ns for name in files(tmp_path)} == before
 
 
+@pytest.mark.slow
 def test_evidence_that_was_never_written_is_written_by_the_next_command(rollouts: Any, tmp_path: Path) -> None:
     rollouts("run", *SMALL, "--run-id", "r")
     (tmp_path / "runs/r/manifest.json").unlink()
@@ -181,6 +184,7 @@ def test_evidence_that_was_never_written_is_written_by_the_next_command(rollouts
     assert (tmp_path / "runs/r/manifest.json").exists()
 
 
+@pytest.mark.slow
 def test_another_identity_is_refused_by_the_fields_that_differ(rollouts: Any, tmp_path: Path) -> None:
     rollouts("run", *SMALL, "--run-id", "r")
     before = {name: (tmp_path / name).read_bytes() for name in files(tmp_path)}
@@ -190,6 +194,7 @@ def test_another_identity_is_refused_by_the_fields_that_differ(rollouts: Any, tm
     assert {name: (tmp_path / name).read_bytes() for name in files(tmp_path)} == before
 
 
+@pytest.mark.slow
 def test_more_seeds_extend_a_named_run(rollouts: Any, tmp_path: Path) -> None:
     rollouts("run", *SMALL, "--run-id", "r")
     shard = tmp_path / "runs/r/steps/part-0000000.parquet"
@@ -203,6 +208,7 @@ def test_more_seeds_extend_a_named_run(rollouts: Any, tmp_path: Path) -> None:
     assert rollouts("verify", "runs/r").code == 0
 
 
+@pytest.mark.slow
 def test_new_plays_a_repeat_beside_the_first(rollouts: Any) -> None:
     first = rollouts("run", *SMALL, "--json").events[-1]
     second = rollouts("run", *SMALL, "--new", "--json").events[-1]
@@ -210,6 +216,7 @@ def test_new_plays_a_repeat_beside_the_first(rollouts: Any) -> None:
     assert second["results"] == first["results"]
 
 
+@pytest.mark.slow
 def test_settings_come_from_a_file_too(rollouts: Any, tmp_path: Path) -> None:
     (tmp_path / "run.toml").write_text(
         'scenario = "defend_the_center"\nseeds = "0:2"\nstep_cap = 9\npool = "local"\nrun_id = "r"\n'
@@ -219,6 +226,7 @@ def test_settings_come_from_a_file_too(rollouts: Any, tmp_path: Path) -> None:
     assert done["results"][0]["step_cap"] == 3
 
 
+@pytest.mark.slow
 def test_a_policy_that_cannot_be_made_ends_the_run_with_its_own_words(rollouts: Any, tmp_path: Path) -> None:
     (tmp_path / "broken.py").write_text(
         'class Broken:\n    def __init__(self):\n        raise ValueError("bad weights path X")\n'
@@ -229,6 +237,7 @@ def test_a_policy_that_cannot_be_made_ends_the_run_with_its_own_words(rollouts: 
     assert "bad weights path X" in (tmp_path / "runs/r/manifest.json").read_text()
 
 
+@pytest.mark.slow
 def test_verify_finds_nothing_in_a_sound_run_and_plays_it_again(rollouts: Any) -> None:
     rollouts("run", *SMALL, "--run-id", "r")
     said = rollouts("verify", "runs/r", "--replay", "2", "--json")
@@ -237,6 +246,7 @@ def test_verify_finds_nothing_in_a_sound_run_and_plays_it_again(rollouts: Any) -
     assert rollouts("verify", "r").code == 0
 
 
+@pytest.mark.slow
 def test_verify_names_what_differs(rollouts: Any, tmp_path: Path) -> None:
     rollouts("run", *SMALL, "--run-id", "r")
     manifest = tmp_path / "runs/r/manifest.json"
@@ -294,6 +304,7 @@ def test_a_users_scenario_that_is_wrong_is_one_line(
     assert files(tmp_path) == [f"{module}.py"]
 
 
+@pytest.mark.slow
 def test_growth_keeps_when_and_by_what_the_run_was_started(rollouts: Any, tmp_path: Path) -> None:
     rollouts("run", *SMALL, "--run-id", "r")
     path = tmp_path / "runs/r/run.json"
@@ -327,6 +338,7 @@ class Flaky:
 """
 
 
+@pytest.mark.slow
 def test_failed_episodes_are_played_again_only_when_asked_for(rollouts: Any, tmp_path: Path) -> None:
     """Ten errors in a row fail an episode; the retry is a new unit, the first one's shard stays as it was."""
     (tmp_path / "flaky.py").write_text(FLAKY)

@@ -21,6 +21,8 @@ from rollouts.errors import EngineLost
 from rollouts.records import Snapshot, Transition
 from rollouts.scenarios import PUBLISHED_SCENARIOS, SCENARIOS, Action, Capture, Environment, Outcome, Scenario
 
+pytestmark = pytest.mark.slow
+
 DEFEND, GATHER = SCENARIOS["defend_the_center"], SCENARIOS["health_gathering"]
 KILLS = (11, 10, 7, 10, 12, 13, 14, 12)
 SURVIVAL_DECISIONS = (120, 300, 120, 112, 200, 184, 128, 216)
@@ -88,7 +90,20 @@ def test_the_oracle_reproduces_a_published_episode(doom: Doom) -> None:
     assert "hit" in happened[-1].events
 
 
-@pytest.mark.slow
+def test_where_nothing_is_pressed_time_passes_and_an_end_cuts_it_short(doom: Doom) -> None:
+    """Standing still in the acid kills at tic 385; the episode's clock begins at 1."""
+    environment = doom(GATHER)
+    assert environment.reset(7, 0).game_tic == 1
+    waited = environment.step(None, 100)
+    assert (waited.tics, waited.snapshot.game_tic if waited.snapshot else None) == (100, 101)
+    over = environment.step(None, 1_000)
+    assert (over.tics, over.end_reason, over.snapshot) == (385 - 101, "death", None)
+    turned = environment.reset(7, 0), environment.step("turn left", 100)
+    assert turned[1].snapshot is not None
+    assert waited.snapshot is not None
+    assert turned[1].snapshot.things != waited.snapshot.things
+
+
 def test_the_oracle_reproduces_the_published_results(doom: Doom) -> None:
     kills, decisions = list[float](), list[int]()
     for seed in DEFEND.seeds:
@@ -158,7 +173,6 @@ def test_indexed_frames_hold_the_pixels_of_rgb(scenario: Scenario) -> None:
     assert all(snapshot.frame is None for snapshot in bare)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("scenario", [DEFEND, GATHER], ids=lambda s: s.name)
 def test_indexed_frames_hold_to_the_end_of_an_episode(doom: Doom, scenario: Scenario) -> None:
     seed = scenario.seeds[1]
@@ -293,7 +307,6 @@ def test_an_interrupt_from_the_terminal_leaves_the_engine_to_us(doom: Doom) -> N
     assert [environment.step("turn left", 4).health_after for _ in range(3)] == [100] * 3
 
 
-@pytest.mark.slow
 def test_memory_stays_flat_over_many_short_episodes(doom: Doom) -> None:
     environment = doom(waiting(8), "indexed")
     pids = (os.getpid(), environment.engine_pid)
