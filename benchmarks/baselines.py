@@ -3,8 +3,8 @@
     python -m benchmarks.baselines [--seeds 32] [--scenario NAME …] [--into README.md]
 
 Each scenario under its own tics and step cap, one episode a seed, the scenario's seeds first and then the following
-numbers. Intervals are 95 % bootstrap intervals (percentiles of 10,000 resamples of the episodes); that of the
-difference resamples pairs. Both policies play through the loop of a run, so a run comes out at the same numbers.
+numbers. Intervals are 95 % bootstrap intervals over episodes (benchmarks/paired.py), that of the difference over pairs.
+Both policies play through the loop of a run, so a run comes out at the same numbers.
 """
 
 from __future__ import annotations
@@ -14,19 +14,12 @@ import multiprocessing
 import os
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
-from rollouts.doom.environment import make_environment
-from rollouts.episode import EpisodeRules, run_episode
-from rollouts.policies.registry import make_policy
-from rollouts.records import Decision, EpisodeKey
+from benchmarks.paired import Interval, interval, play, seeds_of
 from rollouts.scenarios import SCENARIOS, Scenario
 
-RESAMPLES = 10_000
 _BEGIN, _END = "<!-- baselines: python -m benchmarks.baselines -->", "<!-- /baselines -->"
 _HEADINGS = ("scenario", "metric", "random", "teacher", "teacher - random, paired")
 
@@ -41,52 +34,16 @@ class Measured:
     oracle: tuple[float, ...]
 
 
-@dataclass(frozen=True)
-class Interval:
-    """A mean and its 95 % bootstrap interval."""
-
-    mean: float
-    low: float
-    high: float
-
-    def __str__(self) -> str:
-        return f"{self.mean:.2f} [{self.low:.2f}, {self.high:.2f}]"
-
-
-class _Nothing:
-    def record(self, decision: Decision) -> None:
-        """Only the metric is wanted."""
-
-
-def seeds_of(scenario: Scenario, count: int) -> tuple[int, ...]:
-    """The scenario's own seeds first, then the numbers that follow the last of them."""
-    following = range(scenario.seeds[-1] + 1, scenario.seeds[-1] + 1 + count)
-    return (*scenario.seeds, *following)[:count]
-
-
 def measure(name: str, count: int) -> Measured:
     """Play `count` seeds with random, and with the teacher if there is one."""
     scenario = SCENARIOS[name]
     seeds = seeds_of(scenario, count)
-    oracle = _play(scenario, "oracle", seeds) if scenario.teacher is not None else ()
-    return Measured(name, seeds, _play(scenario, "random", seeds), oracle)
+    oracle = _metrics(scenario, "oracle", seeds) if scenario.teacher is not None else ()
+    return Measured(name, seeds, _metrics(scenario, "random", seeds), oracle)
 
 
-def _play(scenario: Scenario, spec: str, seeds: Sequence[int]) -> tuple[float, ...]:
-    rubric = next(iter(scenario.instructions))
-    rules = EpisodeRules(scenario, scenario.tics, scenario.step_cap, run_seed=0)
-    policy = make_policy(spec, scenario)
-    with closing(make_environment(scenario, None)) as environment:
-        keys = [EpisodeKey(scenario.name, rubric, spec, seed, 0) for seed in seeds]
-        return tuple(run_episode(key, rules, environment, policy, _Nothing()).metric for key in keys)
-
-
-def interval(values: Sequence[float]) -> Interval:
-    """The mean of `values` and its percentile bootstrap interval (Efron); the same values give the same interval."""
-    found = np.asarray(values, np.float64)
-    drawn = np.random.default_rng(0).integers(len(found), size=(RESAMPLES, len(found)))
-    low, high = np.percentile(found[drawn].mean(axis=1), (2.5, 97.5))
-    return Interval(float(found.mean()), float(low), float(high))
+def _metrics(scenario: Scenario, policy: str, seeds: Sequence[int]) -> tuple[float, ...]:
+    return tuple(episode.metric for episode in play(scenario, policy, seeds))
 
 
 def difference(measured: Measured) -> Interval | None:

@@ -5,33 +5,13 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from benchmarks.baselines import Measured, difference, interval, measure, seeds_of, table, write_into
+from benchmarks.baselines import Measured, difference, table, write_into
 from rollouts.scenarios import PUBLISHED_SCENARIOS, SCENARIOS
 
 README = (Path(__file__).resolve().parents[2] / "README.md").read_text()
 ROW = re.compile(r"^\| (\w+) \| (\w+) \((?:\w+)\) \| (-?[\d.]+) \[.*?\] \| (?:(-?[\d.]+) \[.*?\]|none) \|(.*)\|$", re.M)
-
-
-def test_a_scenarios_own_seeds_come_first() -> None:
-    assert seeds_of(SCENARIOS["basic"], 4) == (0, 1, 2, 3)
-    assert seeds_of(SCENARIOS["defend_the_center"], 10) == tuple(range(42106076, 42106086))
-
-
-def test_an_interval_holds_the_mean_and_shrinks_to_it_where_nothing_varies() -> None:
-    same = interval([3.0] * 8)
-    assert (same.mean, same.low, same.high) == (3.0, 3.0, 3.0)
-    assert str(same) == "3.00 [3.00, 3.00]"
-
-
-def test_an_interval_is_about_two_standard_errors_wide_on_each_side() -> None:
-    values = np.random.default_rng(1).normal(10, 2, 400)
-    found = interval(values.tolist())
-    error = values.std() / np.sqrt(400)
-    assert found.low == pytest.approx(values.mean() - 1.96 * error, abs=0.3 * error)
-    assert found.high == pytest.approx(values.mean() + 1.96 * error, abs=0.3 * error)
 
 
 def test_the_difference_is_of_pairs() -> None:
@@ -76,9 +56,3 @@ def test_every_teacher_of_the_readme_beats_random_clearly() -> None:
         low = re.search(r"\[(-?[\d.]+),", told)
         assert low is not None, name
         assert float(low[1]) > 0, name
-
-
-@pytest.mark.slow
-def test_what_is_measured_is_what_a_run_comes_out_at() -> None:
-    """The first published episodes of the oracle: 11 and 10 kills."""
-    assert measure("defend_the_center", 2).oracle == (11.0, 10.0)
