@@ -21,7 +21,9 @@ def here(file: str | GameFile) -> Path:
     if not path.exists():
         try:
             path.parent.mkdir(exist_ok=True)
-            path.write_bytes(file.content)
+            whole = path.with_name(f"{file.name}.part")
+            whole.write_bytes(file.content)
+            whole.rename(path)
         except OSError as error:
             raise ScenarioError(f"{file.name} cannot be written to {path.parent}: {error.strerror}") from error
     return path

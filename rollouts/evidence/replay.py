@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from rollouts.config import RunConfig
 from rollouts.doom.environment import make_environment
 from rollouts.episode import EpisodeRules, run_episode
+from rollouts.errors import UsageError
 from rollouts.evidence.committed_run import EPISODES, CommittedRun
 from rollouts.evidence.results import COMPLETED
 from rollouts.policies.registry import make_policy
@@ -55,10 +56,24 @@ def spread(episodes: Sequence[Recorded], count: int) -> list[Recorded]:
 
 def why_no_replay(run: CommittedRun) -> str | None:
     """Why no episode of the run can be played again alike; None where each can."""
-    realtime = RunConfig.from_dict(run.record["configuration"]).real_time()
-    if realtime is None or realtime.latency_ms is not None:
-        return None
-    return "the latency was measured while the game went on, and no measurement repeats itself"
+    config = RunConfig.from_dict(run.record["configuration"])
+    realtime = config.real_time()
+    if realtime is not None and realtime.latency_ms is None:
+        return "the latency was measured while the game went on, and no measurement repeats itself"
+    return _what_is_gone(run, config)
+
+
+def _what_is_gone(run: CommittedRun, config: RunConfig) -> str | None:
+    """A scenario, or text for one, that cannot be had any more or is another by now."""
+    try:
+        scenarios = config.resolved()
+    except UsageError as error:
+        return str(error)
+    recorded = {name: told["provenance"].get("file_sha256") for name, told in run.record["scenarios"].items()}
+    for scenario in scenarios:
+        if scenario.source is not None and scenario.source.sha256 != recorded.get(scenario.name):
+            return f'scenario file "{scenario.source.name}" is no longer the one that was played'
+    return None
 
 
 def replay(run: CommittedRun, count: int) -> Iterator[str]:

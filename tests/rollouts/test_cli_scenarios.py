@@ -50,6 +50,11 @@ def test_a_scenario_file_is_played_and_its_hashes_are_evidence_and_identity(
     capsys.readouterr()
     assert main([*words]) == 2
     assert "scenarios.my_line.file_sha256 is" in capsys.readouterr().err
+    assert main(["verify", "runs/r", "--replay", "2"]) == 0
+    assert 'scenario file "line.toml" is no longer the one' in capsys.readouterr().out
+    (tmp_path / "line.toml").unlink()
+    assert main(["verify", "runs/r", "--replay", "2"]) == 0
+    assert "No such file" in capsys.readouterr().out
 
 
 def test_without_a_teacher_its_action_is_null_and_agreement_absent(tmp_path: Path) -> None:
