@@ -185,9 +185,7 @@ def _run_config(everything: Mapping[str, Given]) -> RunConfig:
     if "seeds" in given:
         values["seeds"] = parse_seeds(given["seeds"].value, source["seeds"])
     if "scenarios" in values:
-        values["scenarios"] = _expanded(values["scenarios"], "all", tuple(SCENARIOS))
-        values["scenarios"] = _expanded(values["scenarios"], PUBLISHED, PUBLISHED_SCENARIOS)
-        values["scenarios"] = tuple(map(with_whole_path, values["scenarios"]))
+        values["scenarios"] = _scenario_names(values["scenarios"])
     if "rubric_files" in values:
         values["rubric_files"] = tuple(map(rubric_with_whole_path, values["rubric_files"]))
     if "rubrics" in values:
@@ -200,6 +198,11 @@ def _run_config(everything: Mapping[str, Given]) -> RunConfig:
     _check_real_time(config, source)
     _check_places(config, source)
     return config
+
+
+def _scenario_names(names: tuple[str, ...]) -> tuple[str, ...]:
+    names = _expanded(_expanded(names, "all", tuple(SCENARIOS)), PUBLISHED, PUBLISHED_SCENARIOS)
+    return tuple(map(with_whole_path, names))
 
 
 def _expanded(names: tuple[str, ...], word: str, everything: tuple[str, ...]) -> tuple[str, ...]:
