@@ -52,19 +52,29 @@ def read_text(table: Table) -> Text:
         things=tuple((kind, most) for kind, most in told if most),
         depth=depth,
         variables=variables,
-        names=_renamed(text, "names", None),
+        names=_renamed(text, "names", _classes(table)),
         words=_renamed(text, "words", (*WORDS, *variables)),
     )
     return Text(describe, depth, _of_the_engine(variables))
 
 
-def _renamed(text: Table, key: str, choices: Collection[str] | None) -> dict[str, str]:
+def _classes(table: Table) -> tuple[str, ...]:
+    """The class names of all that can be seen: the file's own, then Doom's."""
+    return (
+        *table.texts("monsters"),
+        *table.texts("items"),
+        *table.texts("projectiles"),
+        *sorted(MONSTERS),
+        *sorted(ITEMS),
+    )
+
+
+def _renamed(text: Table, key: str, choices: Collection[str]) -> dict[str, str]:
     """A table of names or words to others."""
     renamed = text.table(key)
     if renamed is None:
         return {}
-    if choices is not None:
-        renamed.check_keys(choices)
+    renamed.check_keys(choices)
     return {name: renamed.needed_text(name) for name in renamed.values}
 
 
@@ -72,7 +82,7 @@ def read_teacher(table: Table, options: tuple[str, ...]) -> Taught:
     """`teacher` of a scenario file: a list of rules, or `module:function`. Errors: `UsageError`."""
     if isinstance(table.values.get("teacher"), str):
         return Taught(table.function("teacher", takes=1))
-    things = (*KINDS, *table.texts("monsters"), *table.texts("items"), *table.texts("projectiles"), *MONSTERS, *ITEMS)
+    things = (*KINDS, *_classes(table))
     rules = tuple(_rule(rule, options, things) for rule in table.tables("teacher"))
     if not rules:
         return Taught(None)

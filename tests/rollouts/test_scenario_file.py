@@ -145,6 +145,7 @@ def test_health_that_the_world_takes_is_said_in_the_file(tmp_path: Path) -> None
         (("step_cap = 40", "step_cap = 4.5"), ["step_cap", '"4.5"']),
         (("monsters = 3", "monsters = 4"), ["text.monsters", '"4"', "from 0 to 3"]),
         (('"ammo", "ARMOR"', '"ammo", "MANA"'), ["text.variables", '"MANA"', "ammo"]),
+        (("names = { DoomImp", "names = { Imp"), ["text.names.Imp", 'did you mean "text.names.DoomImp"']),
         (("words = { health", "words = { hunger"), ["text.words.hunger", "text.words.health"]),
         (('wad = "mine.wad"', 'wad = "gone.wad"'), ["wad", "gone.wad", "No such file"]),
         (('wad = "mine.wad"', 'wad = "bare.txt"'), ["wad", "bare.txt", "no wad", "IWAD or PWAD"]),
