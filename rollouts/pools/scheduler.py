@@ -146,8 +146,10 @@ class Scheduler:
                 continue
             why = self._too_long(slot, now)
             self._kills.append(Kill(slot.number, why))
-            if slot.state == "busy" or not self.live:
+            if slot.state == "busy":
                 self._lost(slot, Lost(slot.number, why), now)
+            elif not self.live:
+                self._never_ready(slot, why, now)
             else:  # there may be no room for it at present; the others go on
                 slot.vacate()
                 slot.rests_until = now + self._limits.longest_rest_s
@@ -225,7 +227,11 @@ class Scheduler:
 
     def _start_failed(self, slot: Slot, failure: Failure, now: float) -> None:
         if not self._judge(failure):
-            self._lost(slot, Lost(slot.number, failure.cause), now)
+            self._never_ready(slot, failure.cause, now)
+
+    def _never_ready(self, slot: Slot, cause: str, now: float) -> None:
+        slot.vacate()
+        self._charge_start(slot, slot.failed_to_start(cause, now))
 
     def _lost(self, slot: Slot, loss: Lost, now: float) -> None:
         unit, before = slot.unit, slot.state
@@ -233,8 +239,7 @@ class Scheduler:
         if loss.preempted:
             slot.rests_until = now + self._limits.rest_s
         elif before == "starting":
-            if slot.failed_to_start(loss.cause, now):
-                self._stop(f"no worker can be started ({slot.failed_starts} tries): {slot.first_cause}")
+            self._charge_start(slot, slot.died_at_start(loss.cause, now))
         elif before != "empty":
             self._charge(slot, None if loss.unreachable else unit, loss.cause, now)
         if unit is not None:
@@ -250,6 +255,11 @@ class Scheduler:
         elif failure.kind == "error" and self._failed_tasks.add(failure.cause):
             self._stop(f"{self._limits.same_cause} tries in a row failed by one cause: {self._failed_tasks.first}")
         return self.stopped is not None
+
+    def _charge_start(self, slot: Slot, enough: bool) -> None:
+        if enough:
+            tries = slot.failed_starts + slot.lost_starts
+            self._stop(f"no worker can be started ({tries} tries): {slot.first_cause}")
 
     def _charge(self, slot: Slot, unit: Unit | None, cause: str, now: float) -> None:
         """A death, for the slot and for the unit. An episode that is blamed clears its slot's name."""

@@ -57,6 +57,7 @@ class Slot:
     decisions: int = 0
     deaths: int = 0
     failed_starts: int = 0
+    lost_starts: int = 0
     first_cause: str = ""
 
     @property
@@ -99,7 +100,7 @@ class Slot:
         self.state, self.group, self.unit = "empty", None, None
 
     def has_gone_well(self) -> None:
-        self.deaths = self.failed_starts = 0
+        self.deaths = self.failed_starts = self.lost_starts = 0
         self.first_cause = ""
 
     def died(self, cause: str, now: float) -> bool:
@@ -113,6 +114,12 @@ class Slot:
         self.failed_starts += 1
         self._rest(cause, self.failed_starts, now)
         return self.failed_starts >= self.limits.failed_starts
+
+    def died_at_start(self, cause: str, now: float) -> bool:
+        """Charge a worker that was gone before it was ready; whether that is one too many."""
+        self.lost_starts += 1
+        self._rest(cause, self.lost_starts, now)
+        return self.lost_starts >= self.limits.lost_starts
 
     def _rest(self, cause: str, failures: int, now: float) -> None:
         self.first_cause = self.first_cause or cause

@@ -296,10 +296,24 @@ def test_a_worker_that_cannot_be_started_stops_the_run_after_three_tries() -> No
     bench = Bench(make_units(2))
     for n in range(3):
         assert bench.scheduler.stopped is None
-        bench.lose(0, f"import error {n}")
+        bench.fail_start(0, Failure("void", f"engine lost {n}"))
         bench.pass_time(15.0)
-    assert bench.scheduler.stopped == "no worker can be started (3 tries): import error 0"
+    assert bench.scheduler.stopped == "no worker can be started (3 tries): engine lost 0"
     assert bench.scheduler.commands(bench.now + 100) == []
+
+
+def test_workers_that_are_placed_on_a_dead_node_have_half_a_minute_before_the_run_stops() -> None:
+    """Ray takes 15 to 20 s to see that a node is dead, and goes on placing workers there."""
+    bench = Bench(make_units(2))
+    begun = bench.now
+    for n in range(8):
+        assert bench.scheduler.stopped is None
+        bench.lose(0, f"died unexpectedly {n}")
+        tried = bench.now
+        while not bench.starting and bench.scheduler.stopped is None:
+            bench.pass_time(0.25)
+    assert bench.scheduler.stopped == "no worker can be started (8 tries): died unexpectedly 0"
+    assert 25 < tried - begun < 60
 
 
 def test_one_cause_three_times_in_a_row_stops_the_run_and_names_it() -> None:
