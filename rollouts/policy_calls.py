@@ -40,13 +40,17 @@ class CallOrder:
 
 
 def calls_identity(who: PolicyDescription) -> dict[str, Any]:
-    """The text behind the id of a policy's calls: all that its requests depend on, but for the game."""
+    """The text behind the id of a policy's calls: all that its requests depend on, but for the game. A mixture's are
+    those of the policy inside it."""
+    if who.inner is not None:
+        return calls_identity(who.inner)
     return {"kind": KIND, "policy": who.name, "model": who.model, "provider": who.provider, "settings": who.settings}
 
 
 def calls_id(who: PolicyDescription) -> str:
     """The folder below `calls/`."""
-    return identified(who.name, calls_identity(who))
+    identity = calls_identity(who)
+    return identified(identity["policy"], identity)
 
 
 class CallLog:

@@ -1,7 +1,8 @@
 """Prompts: text files, one for each task and language, with an id, a version and a hash.
 
 A file starts with `id:`, `version:` and `language:` lines; sections follow, each under `=== name ===`. `$word` is a
-place to fill. The hash covers the whole file, so that any change of wording shows in every record made with it.
+place to fill (`$$` is a dollar). The hash covers the whole file, so that any change of wording shows in every record
+made with it.
 """
 
 from __future__ import annotations
@@ -13,7 +14,12 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from string import Template
+from typing import Literal, get_args
 
+from rollouts.settings import one_line
+
+Language = Literal["en", "zh"]
+LANGUAGES: tuple[Language, ...] = get_args(Language)
 _SECTION = re.compile(r"^=== (\w+) ===\n", re.MULTILINE)
 
 
@@ -23,7 +29,7 @@ class PromptRef:
 
     id: str
     version: int
-    language: str
+    language: Language
     sha256: str
 
 
@@ -41,21 +47,41 @@ class Prompt:
 
     def cause(self, code: str) -> str:
         """What the model is told about a reply refused for `code`, in the prompt's language."""
-        lines = dict(line.split(": ", 1) for line in self.sections["causes"].splitlines() if line)
-        return lines.get(code, code)
+        return pairs_of(self.sections["causes"]).get(code, code)
 
 
 @cache
-def read_prompt(package: str, name: str, language: str) -> Prompt:
+def shipped_prompt(package: str, name: str, language: str) -> Prompt:
     """`prompts/<name>.<language>.txt` of an installed package."""
     text = files(package).joinpath("prompts", f"{name}.{language}.txt").read_text(encoding="utf-8")
     return parse_prompt(text)
 
 
+def pairs_of(text: str) -> dict[str, str]:
+    """Lines of `name: text`. Raises `ValueError` naming one that is none."""
+    lines = [(line, *line.partition(": ")) for line in text.splitlines() if line]
+    if wrong := [line for line, _, colon, _ in lines if not colon]:
+        raise ValueError(f'"{one_line(wrong[0], 80)}" is no line of the form "name: text"')
+    return {name: words for _, name, _, words in lines}
+
+
+def _head(text: str) -> tuple[str, int, Language]:
+    """Id, version and language. Raises `ValueError`."""
+    facts = pairs_of(text)
+    if missing := [name for name in ("id", "version", "language") if not facts.get(name, "").strip()]:
+        raise ValueError(f'its head has no "{missing[0]}: …" line')
+    if not facts["version"].isdecimal():
+        raise ValueError(f"version is {one_line(facts['version'], 80)}, a whole number is required")
+    for language in LANGUAGES:
+        if facts["language"] == language:
+            return facts["id"], int(facts["version"]), language
+    raise ValueError(f"language is {one_line(facts['language'], 80)}, not one of {' | '.join(LANGUAGES)}")
+
+
 def parse_prompt(text: str) -> Prompt:
-    """A prompt file's text taken apart."""
+    """A prompt file's text taken apart. Raises `ValueError` where its head or a line of causes is not as it must be."""
     head, *parts = _SECTION.split(text)
-    facts = dict(line.split(": ", 1) for line in head.splitlines())
+    id, version, language = _head(head)
     digest = hashlib.sha256(text.encode()).hexdigest()
     sections = {name: body.removesuffix("\n") for name, body in zip(parts[::2], parts[1::2], strict=True)}
-    return Prompt(PromptRef(facts["id"], int(facts["version"]), facts["language"], digest), text, sections)
+    return Prompt(PromptRef(id, version, language, digest), text, sections)

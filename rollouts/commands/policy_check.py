@@ -14,7 +14,7 @@ from rollouts.commands.preparing import Prepared
 from rollouts.errors import BudgetSpent, RunStopped, TryVoid, UsageError
 from rollouts.policies.base import AsksModel
 from rollouts.policies.model_answers import out_of_schema
-from rollouts.policies.registry import make_policy
+from rollouts.policies.registry import make_policy, nested
 from rollouts.policies.reply_rules import SchemaError
 from rollouts.policy_calls import CallLog, CallOrder, calls_id
 from rollouts.records import PolicyDescription, Unit
@@ -43,7 +43,7 @@ def check_models(prepared: Prepared, limits: Limits) -> tuple[Checked, ...]:
     order.endpoint.check_listens()
     found = []
     for spec, who in prepared.facts.descriptions.items():
-        policy = make_policy(spec, prepared.config.resolved()[0], prepared.config.model_settings)
+        policy = make_policy(nested(spec)[-1], prepared.config.resolved()[0], prepared.config.model_settings)
         if isinstance(policy, AsksModel):
             checked = _check(policy, who, order, limits)
             found += [checked] if checked else []

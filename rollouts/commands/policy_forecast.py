@@ -8,7 +8,7 @@ from grading.forecast import Asked, Forecast, forecast
 from rollouts.commands.preparing import Prepared
 from rollouts.plan import GroupName
 from rollouts.policies.base import AsksModel
-from rollouts.policies.registry import make_policy
+from rollouts.policies.registry import make_policy, nested
 
 LONGEST_STATE = "x" * 600
 """No state text of the scenarios that ship is as long."""
@@ -31,9 +31,9 @@ def _asked(prepared: Prepared, spec: str, name: str, decisions: Mapping[GroupNam
     found: list[Asked] = []
     for group in (group for group in prepared.groups if group.policy == name):
         scenario = prepared.config.scenario(group.scenario)
-        policy = make_policy(spec, scenario, prepared.config.model_settings)
+        policy = make_policy(nested(spec)[-1], scenario, prepared.config.model_settings)
         if isinstance(policy, AsksModel):
             told = scenario.instructions[group.rubric]
             request = policy.example(told, LONGEST_STATE, prepared.config.history)
-            found.append((request, decisions[group.name]))
+            found.append(Asked(request, times=decisions[group.name]))
     return found

@@ -19,14 +19,15 @@ from rollouts.calls.chat_records import ChatReply, ChatRequest, WireName
 from rollouts.errors import UsageError
 from rollouts.policies.model_settings import ModelSettings
 from rollouts.records import Answer, EpisodeKey, PolicyDescription, Snapshot
-from rollouts.scenarios import Scenario
+from rollouts.scenarios import Scenario, Teacher
 
 
 class Policy(Protocol):
     """One player. An exception from `act` is data (cause `policy_error`), except `TryVoid`, `BudgetSpent` and
     `RunStopped`.
 
-    A policy may also have `reset(key, rng)`, called before each episode, `at(tick)` and `close()`.
+    A policy may also have `reset(key, rng)`, called before each episode, `at(tick)` and `close()`. Where it lets the
+    scenario's teacher act, its answer says so: `acted_by="teacher"`, `asked=False`, and the teacher's own action.
     """
 
     def act(self, snapshot: Snapshot, text: str, options: tuple[str, ...], instructions: str | None) -> Answer:
@@ -85,21 +86,36 @@ class AsksModel(Protocol):
         ...
 
 
+def _nobody_makes(spec: str) -> Policy:
+    raise UsageError(f"policy {spec!r} cannot be made here")
+
+
 @dataclass(frozen=True)
 class PolicyContext:
     """What a policy may know when it is made: its scenario, what followed the colon in `NAME:ARGUMENT`, how a model is
-    shown the game, and who calls models for it (None where nobody plays)."""
+    shown the game, and who calls models for it (None where nobody plays).
+
+    `make` makes another policy for the same scenario, for one that holds another (rollouts/policies/mixture.py).
+    """
 
     scenario: Scenario
     argument: str | None = None
     settings: ModelSettings = field(default_factory=ModelSettings)
     calls: ModelCalls | None = None
+    make: Callable[[str], Policy] = field(default=_nobody_makes, repr=False)
 
 
 def refuse_argument(name: str, context: PolicyContext) -> None:
     """For a policy that takes none. Errors: UsageError."""
     if context.argument is not None:
         raise UsageError(f"policy {name!r} takes no argument, but was given {context.argument!r}")
+
+
+def teacher_of(name: str, scenario: Scenario) -> Teacher:
+    """The teacher that policy `name` cannot do without. Errors: UsageError."""
+    if scenario.teacher is None:
+        raise UsageError(f"policy {name!r} needs a teacher, and scenario {scenario.name!r} has none")
+    return scenario.teacher
 
 
 PolicyFactory = Callable[[PolicyContext], Policy]

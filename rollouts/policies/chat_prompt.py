@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rollouts.observation import describe_status
+from rollouts.observation import STATUS
 from rollouts.policies.model_settings import ModelSettings
 from rollouts.policies.option_codes import codes_of
-from rollouts.prompt_files import Prompt, read_prompt
+from rollouts.prompt_files import Prompt, shipped_prompt
 from rollouts.records import Snapshot
 
 
 def chat_prompt() -> Prompt:
     """The file; its hash is part of who the policy is."""
-    return read_prompt("rollouts.policies", "chat", "en")
+    return shipped_prompt("rollouts.policies", "chat", "en")
 
 
 def system_text(settings: ModelSettings, instructions: str | None) -> str:
@@ -31,7 +31,7 @@ def turn_text(settings: ModelSettings, snapshot: Snapshot, text: str, shown: Seq
     """The present moment. Beside a picture alone stands only the player's status, not a word on what it shows."""
     prompt = chat_prompt()
     if settings.observe == "frame":
-        text = describe_status(snapshot) or prompt.sections["no_status"]
+        text = STATUS(snapshot, None) or prompt.sections["no_status"]
     named = codes_of(shown).items() if settings.answer == "letters" else [("-", option) for option in shown]
     options = "\n".join(f"{code} {option}" if code == "-" else f"{code}: {option}" for code, option in named)
     return prompt.fill("turn", text=text, options=options, ask=prompt.sections[f"ask_{settings.answer}"])

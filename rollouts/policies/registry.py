@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from rollouts.errors import UsageError
 from rollouts.importing import import_object
-from rollouts.policies.base import ModelCalls, Policy, PolicyContext, PolicyFactory
+from rollouts.policies.base import ModelCalls, Policy, PolicyContext, PolicyFactory, teacher_of
 from rollouts.policies.chat import ChatPolicy
 from rollouts.policies.choice import ChoicePolicy
+from rollouts.policies.mixture import MixturePolicy, Parts
 from rollouts.policies.model_settings import ModelSettings
 from rollouts.policies.oracle import OraclePolicy
 from rollouts.policies.text_only import TextBackend, TextOnlyPolicy
@@ -18,13 +21,33 @@ POLICIES: dict[str, PolicyFactory] = {
     "choice": ChoicePolicy,
     "oracle": OraclePolicy,
     "random": RandomPolicy,
+    "mixture": MixturePolicy,
 }
+NEEDS_TEACHER = frozenset({"oracle", "mixture"})
+
+
+def nested(spec: str) -> tuple[str, ...]:
+    """`spec` itself and then the policy inside it, where it holds one: what is checked at start is checked of each.
+
+    Errors: `UsageError` where a mixture contradicts itself.
+    """
+    name, _, argument = spec.partition(":")
+    return (spec, *nested(Parts.read(argument).inner)) if name == "mixture" else (spec,)
 
 
 def check_policy(spec: str) -> None:
-    """Refuse a `--policy` that names neither a registered policy nor an importable `module:Class`."""
-    if spec.partition(":")[0] not in POLICIES:
-        _user_class(spec)
+    """Refuse a `--policy` that names neither a registered policy nor an importable `module:Class`; the same holds for
+    one inside it."""
+    for each in nested(spec):
+        if each.partition(":")[0] not in POLICIES:
+            _user_class(each)
+
+
+def check_teacher(spec: str, scenario: Scenario) -> None:
+    """Refuse a policy that needs a teacher where the scenario has none; one inside it too."""
+    for each in nested(spec):
+        if (name := each.partition(":")[0]) in NEEDS_TEACHER:
+            teacher_of(name, scenario)
 
 
 DEFAULT_SETTINGS = ModelSettings()
@@ -39,7 +62,8 @@ def make_policy(
     """
     name, _, argument = spec.partition(":")
     if name in POLICIES:
-        return POLICIES[name](PolicyContext(scenario, argument or None, settings, calls))
+        make = partial(make_policy, scenario=scenario, settings=settings, calls=calls)
+        return POLICIES[name](PolicyContext(scenario, argument or None, settings, calls, make))
     return _widen(_user_class(spec)(), spec)
 
 

@@ -13,6 +13,7 @@ import pyarrow as pa
 from pyarrow import parquet as pq
 
 SCHEMA_VERSION = "2"
+"""2: `waited_tics` in both tables, `probability_bound` in `steps`, `tries_ms` in `calls`."""
 
 STR, INT, NUM, FLAG = pa.string(), pa.int64(), pa.float64(), pa.bool_()
 TIME = pa.timestamp("us", tz="UTC")
@@ -67,6 +68,7 @@ STEPS = make_schema(
         ("option_mass", NUM),
         ("confidence", NUM),
         ("latency_ms", NUM),
+        ("waited_tics", INT),
         ("messages", STR),
         ("raw_reply", STR),
         ("finish_reason", STR),
@@ -95,7 +97,8 @@ STEPS = make_schema(
 what the policy saw, before the action. `probabilities` stand in the order of `options`; an option that the policy did
 not name is null there, and the whole is null where it named none; `probability_bound` is then the most that each of
 those can have. `latency_ms` is the time of the request that was answered, alone: queue, failed tries and pauses stand
-in `calls`."""
+in `calls`. `waited_tics` passed, in real time, before the action was sent; `reward` and `events` are theirs too. Where
+the episode ended in them nothing was sent: `effective_action` and `acted_by` are null."""
 
 EPISODES = make_schema(
     [
@@ -110,6 +113,7 @@ EPISODES = make_schema(
         ("out_of_schema_by_cause", NAMED_COUNTS),
         ("latency_ms_p50", NUM),
         ("latency_ms_p95", NUM),
+        ("waited_tics", INT),
         ("total_reward", NUM),
         ("status", STR),
         ("stage", STR),

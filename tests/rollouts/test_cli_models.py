@@ -215,6 +215,20 @@ def test_a_policy_has_an_endpoint_and_a_key_of_its_own_beside_the_graders(
 
 
 @pytest.mark.slow
+def test_a_mixture_asks_a_model_now_and_then_and_each_row_knows_its_frame(console: Console) -> None:
+    words = ("--policy", "mixture:0.5:chat:m", "--observe", "both", "--history", "1", "--history-frames", "1")
+    said = console("run", *GAME, *words, "--base-url", "ENDPOINT", "--json", "--seeds", "0:2")
+    asked = [row for row in console.rows if row["asked"]]
+    assert (said.code, 0 < len(asked) < 12, len(said.requests)) == (0, True, 1 + len(asked))
+    assert all(
+        row["frame"]["path"] in json.loads(row["messages"])[-1]["content"][1]["image_url"]["url"] for row in asked
+    )
+    assert {row["messages"] for row in console.rows if not row["asked"]} == {None}
+    assert said.policy_calls["calls"] == len(said.requests)
+    assert console("verify", "runs/r", "--replay", "2").code == 0
+
+
+@pytest.mark.slow
 def test_a_decision_endpoint_plays(console: Console) -> None:
     words = ("--policy", "choice:laya", "--base-url", "ENDPOINT", "--json", "--seeds", "0:1", "--frames", "none")
     said = console("run", *GAME, *words)
