@@ -6,8 +6,9 @@ group changes. It writes only private files; what it stages counts once the driv
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -16,13 +17,13 @@ from typing import Protocol
 from rollouts.config import RunConfig
 from rollouts.doom.environment import make_environment
 from rollouts.episode import EpisodeFailed, EpisodeRules, run_episode
-from rollouts.errors import EngineLost
+from rollouts.errors import EngineLost, UsageError
 from rollouts.frames import FrameFormat, encode
-from rollouts.policies.base import Policy
+from rollouts.policies.base import Policy, close_policy
 from rollouts.policies.registry import make_policy
 from rollouts.records import Decision, Episode, EpisodeFailure, EpisodeKey, SideReport, Unit, UnitReport
 from rollouts.run.run_folder import RunFolder
-from rollouts.scenarios import Capture, Environment
+from rollouts.scenarios import Capture, Environment, Scenario
 from rollouts.scratch import ScratchFolder
 from rollouts.scrub import describe_error
 from rollouts.shards.rows import Provenance
@@ -48,12 +49,21 @@ class MakeUnitJudge(Protocol):
     def open(self, folder: RunFolder) -> UnitJudge: ...
 
 
+class OpensPolicies(Protocol):
+    """Holds policies outside the workers; picklable."""
+
+    def open(self, spec: str, scenario: Scenario) -> Policy | None:
+        """A policy that asks the one held elsewhere; None for one that is not held there."""
+        ...
+
+
 @dataclass(frozen=True)
 class WorkOrder:
     """Everything a worker needs to know; small and picklable.
 
     `policies` maps a policy's name, as units carry it, to what it was asked for as (`NAME:ARGUMENT`). `judge`: who
-    judges each unit as soon as it is played, if anybody.
+    judges each unit as soon as it is played, if anybody. `checkpoints` maps the names of policies that have one to its
+    hash. `server`: who else holds policies for the workers, if anybody.
     """
 
     config: RunConfig
@@ -61,6 +71,23 @@ class WorkOrder:
     policies: Mapping[str, str]
     versions: Mapping[str, str]
     judge: MakeUnitJudge | None = None
+    checkpoints: Mapping[str, str] = field(default_factory=dict)
+    server: OpensPolicies | None = None
+
+    def open_policy(self, name: str, scenario: Scenario) -> Policy:
+        """The policy that units call `name`, for a worker of this process. Errors: UsageError, also where its
+        checkpoint is another here than the one that the run was started with."""
+        spec = self.policies[name]
+        served = None if self.server is None else self.server.open(spec, scenario)
+        policy = served or make_policy(spec, scenario, self.config.gpus_per_actor)
+        wanted = self.checkpoints.get(name)
+        if wanted is not None and (found := policy.describe().checkpoint_hash) != wanted:
+            close_policy(policy)
+            raise UsageError(
+                f"policy {spec!r}: the checkpoint on {socket.gethostname()} is another (sha256 {str(found)[:12]}) "
+                f"than the one that the run was started with ({wanted[:12]})"
+            )
+        return policy
 
 
 class Worker:
@@ -163,7 +190,7 @@ class _Cast:
     def make(cls, order: WorkOrder, group: tuple[str, str, str]) -> _Cast:
         config, scenario = order.config, order.config.scenario(group[0])
         rules = EpisodeRules(scenario, config.tics_of(scenario), config.step_cap_of(scenario), config.seed)
-        policy = make_policy(order.policies[group[2]], scenario)
+        policy = order.open_policy(group[2], scenario)
         environment = make_environment(scenario, _CAPTURES[config.frames], rules.tics, config.variables)
         return cls(group, rules, environment, policy)
 
@@ -174,9 +201,7 @@ class _Cast:
 
     def close(self) -> None:
         self.environment.close()
-        close_policy = getattr(self.policy, "close", None)
-        if callable(close_policy):
-            close_policy()
+        close_policy(self.policy)
 
 
 class _Recorder:

@@ -16,6 +16,7 @@ from rollouts.errors import RolloutsError, ScenarioError, UsageError
 from rollouts.grading_config import GradingConfig
 from rollouts.identity import RunFacts, default_run_id, identity
 from rollouts.plan import PlanGroup
+from rollouts.policies.base import ChecksScenario, closing_policy
 from rollouts.policies.registry import make_policy
 from rollouts.provenance import package_versions
 from rollouts.records import PolicyDescription
@@ -75,7 +76,8 @@ def prepare(
     versions = {name: version for name, version in package_versions().items() if version is not None}
     judging = make_order(grading, run_id, storage.uri, may_call)
     judge = JudgeHere(judging) if judging is not None and judged_where_played(judging) else None
-    order = WorkOrder(config, run_id, policies, versions, judge=judge)
+    checkpoints = {who.name: who.checkpoint_hash for who in facts.descriptions.values() if who.checkpoint_hash}
+    order = WorkOrder(config, run_id, policies, versions, judge, checkpoints)
     groups, folder = _groups(config, facts), RunFolder(storage, run_id)
     return Prepared(config, facts, of, groups, order, folder, again, grading, judging)
 
@@ -99,8 +101,19 @@ def gather_facts(config: RunConfig) -> RunFacts:
     return RunFacts(
         engine_version=ENGINE_VERSION,
         provenance={s.name: _files(s) for s in scenarios},
-        descriptions={spec: _describe(spec, scenarios[0]) for spec in config.policies},
+        descriptions=_descriptions(config, scenarios),
     )
+
+
+def _descriptions(config: RunConfig, scenarios: tuple[Scenario, ...]) -> dict[str, PolicyDescription]:
+    found: dict[str, PolicyDescription] = {}
+    for spec in config.policies:
+        who = _describe(spec, scenarios, config.frames != "none")
+        twin = next((other for other, known in found.items() if known.name == who.name), None)
+        if twin is not None:
+            raise UsageError(f"policies {twin!r} and {spec!r} both call themselves {who.name!r}: rename one")
+        found[spec] = who
+    return found
 
 
 def _files(scenario: Scenario) -> dict[str, Any]:
@@ -110,16 +123,19 @@ def _files(scenario: Scenario) -> dict[str, Any]:
     return files
 
 
-def _describe(spec: str, scenario: Scenario) -> PolicyDescription:
-    """Who `spec` is. One that cannot be made is run all the same: its workers say why, in the evidence too."""
+def _describe(spec: str, scenarios: tuple[Scenario, ...], frames: bool) -> PolicyDescription:
+    """Who `spec` is. One that cannot be made is run all the same: its workers say why, in the evidence too.
+
+    Errors: UsageError where it cannot play one of the scenarios, or needs frames where none are captured.
+    """
     try:
-        policy = make_policy(spec, scenario)
-        try:
+        with closing_policy(make_policy(spec, scenarios[0], gpus=None)) as policy:
+            if not frames and getattr(policy, "needs_frames", False):
+                raise UsageError(f'policy {spec!r} looks at frames: {flag("frames")} must not be "none"')
+            if isinstance(policy, ChecksScenario):
+                for scenario in scenarios:
+                    policy.check_scenario(scenario)
             return policy.describe()
-        finally:
-            close = getattr(policy, "close", None)
-            if callable(close):
-                close()
     except RolloutsError:
         raise
     except Exception as error:  # noqa: BLE001  a user's class may raise anything

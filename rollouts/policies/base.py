@@ -9,7 +9,8 @@ The loop that calls it (rollouts/episode.py):
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -23,7 +24,8 @@ from rollouts.scenarios import Scenario
 class Policy(Protocol):
     """One player. An exception from `act` is data (cause `policy_error`), except `TryVoid` and `BudgetSpent`.
 
-    A policy may also have `reset(key, rng)`, called before each episode, and `close()`.
+    A policy may also have `reset(key, rng)`, called before each episode, `close()`, `check_scenario(scenario)`,
+    `act_batch(questions)`, and `needs_frames = True` where it cannot play without them.
     """
 
     def act(self, snapshot: Snapshot, text: str, options: tuple[str, ...], instructions: str | None) -> Answer:
@@ -40,18 +42,71 @@ class HasReset(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One decision to be made: what `act` is told, as a record."""
+
+    snapshot: Snapshot
+    text: str
+    options: tuple[str, ...]
+    instructions: str | None
+
+
+@runtime_checkable
+class ActsInBatches(Protocol):
+    """Answers many decisions at once, of any episodes: what a policy server asks (`--policy-server`).
+
+    One that has no `act` beside it is asked for batches of one. It must not remember episodes, so it has no `reset`.
+    """
+
+    def act_batch(self, questions: Sequence[Question]) -> Sequence[Answer]:
+        """One answer a question, in their order. If it raises, each question is asked again alone."""
+        ...
+
+    def describe(self) -> PolicyDescription: ...
+
+
+@runtime_checkable
+class ChecksScenario(Protocol):
+    """A policy that cannot play every scenario."""
+
+    def check_scenario(self, scenario: Scenario) -> None:
+        """Errors: UsageError saying why it cannot play this one."""
+        ...
+
+
 @dataclass(frozen=True)
 class PolicyContext:
-    """What a policy may know when it is made: its scenario and what followed the colon in `NAME:ARGUMENT`."""
+    """What a policy may know when it is made: its scenario and what followed the colon in `NAME:ARGUMENT`.
+
+    `gpus`: the part of a GPU that is its own, 0 for the CPU; None where it is made only to be checked and described.
+    """
 
     scenario: Scenario
     argument: str | None = None
+    gpus: float | None = 0.0
 
 
 def refuse_argument(name: str, context: PolicyContext) -> None:
     """For a policy that takes none. Errors: UsageError."""
     if context.argument is not None:
         raise UsageError(f"policy {name!r} takes no argument, but was given {context.argument!r}")
+
+
+def close_policy(policy: Policy) -> None:
+    """Give back what it holds, where it holds anything."""
+    close = getattr(policy, "close", None)
+    if callable(close):
+        close()
+
+
+@contextmanager
+def closing_policy(policy: Policy) -> Iterator[Policy]:
+    """For a policy that is only looked at."""
+    try:
+        yield policy
+    finally:
+        close_policy(policy)
 
 
 PolicyFactory = Callable[[PolicyContext], Policy]

@@ -5,14 +5,19 @@ from __future__ import annotations
 from rollouts.errors import UsageError
 from rollouts.importing import import_object
 from rollouts.policies.base import Policy, PolicyContext, PolicyFactory
+from rollouts.policies.gpu import limit_torch_memory
+from rollouts.policies.onnx_network import make_onnx_policy
 from rollouts.policies.oracle import OraclePolicy
 from rollouts.policies.text_only import TextBackend, TextOnlyPolicy
+from rollouts.policies.torch_network import make_torch_policy
 from rollouts.policies.uniform import RandomPolicy
 from rollouts.scenarios import Scenario
 
 POLICIES: dict[str, PolicyFactory] = {
     "oracle": OraclePolicy,
     "random": RandomPolicy,
+    "torch": make_torch_policy,
+    "onnx": make_onnx_policy,
 }
 
 
@@ -22,12 +27,15 @@ def check_policy(spec: str) -> None:
         _user_class(spec)
 
 
-def make_policy(spec: str, scenario: Scenario) -> Policy:
-    """Make the policy that `NAME`, `NAME:ARGUMENT` or `module:Class` names, for one scenario."""
+def make_policy(spec: str, scenario: Scenario, gpus: float | None = 0.0) -> Policy:
+    """Make the policy that `NAME`, `NAME:ARGUMENT` or `module:Class` names, for one scenario; `gpus` as in
+    `PolicyContext`."""
     name, _, argument = spec.partition(":")
     if name in POLICIES:
-        return POLICIES[name](PolicyContext(scenario, argument or None))
-    return _widen(_user_class(spec)(), spec)
+        return POLICIES[name](PolicyContext(scenario, argument or None, gpus))
+    made = _user_class(spec)
+    limit_torch_memory(gpus)
+    return _widen(made(), spec)
 
 
 def _user_class(spec: str) -> type:

@@ -7,14 +7,14 @@ import pytest
 
 from rollouts.errors import UsageError
 from rollouts.policies.base import HasReset
-from rollouts.policies.registry import POLICIES, check_policy, make_policy
+from rollouts.policies.registry import check_policy, make_policy
 from rollouts.policies.text_only import TextOnlyPolicy
 from rollouts.records import Answer, EpisodeKey, Snapshot
 from rollouts.scenarios import SCENARIOS
 from tests.doubles import COUNTING, counting_scenario
 
 
-@pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.parametrize("name", ["oracle", "random"])
 @pytest.mark.parametrize("scenario", SCENARIOS.values(), ids=lambda s: s.name)
 def test_every_policy_answers_with_an_option_and_probabilities_that_sum_to_1(name: str, scenario) -> None:  # type: ignore[no-untyped-def]
     policy = make_policy(name, scenario)
