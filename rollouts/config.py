@@ -32,6 +32,7 @@ class RunConfig:
     `seeds` is None for the published seeds of each scenario; `tics` and `step_cap` are None for each scenario's own.
     `actors` is None for one a CPU (the local pool is this process alone, whatever it says); `episodes_per_unit` is
     None for the plan's own rule. `out` is a folder or a URI.
+    `policy_server`: how many actors hold the networks for all others, 0 for none.
     An actor's process is replaced after `recycle_after` episodes or above `recycle_above_mb` MiB of memory.
     """
 
@@ -57,6 +58,10 @@ class RunConfig:
     recycle_after: int = 1_000
     recycle_above_mb: int = 2_000
     unit_timeout_s: float | None = None
+    policy_server: int = 0
+    policy_server_gpus: float = 0.0
+    policy_server_batch: int = 64
+    policy_server_wait_ms: float = 2.0
 
     def resolved(self) -> tuple[Scenario, ...]:
         """The scenarios themselves, in the order given."""
@@ -117,6 +122,10 @@ KINDS: dict[str, Kind] = {
     "recycle_after": "int",
     "recycle_above_mb": "int",
     "unit_timeout_s": "float",
+    "policy_server": "int",
+    "policy_server_gpus": "float",
+    "policy_server_batch": "int",
+    "policy_server_wait_ms": "float",
 }
 _AT_LEAST_1 = (
     "episodes_per_seed",
@@ -126,6 +135,7 @@ _AT_LEAST_1 = (
     "episodes_per_unit",
     "recycle_after",
     "recycle_above_mb",
+    "policy_server_batch",
 )
 _BIGGEST = 2**31 - 1
 
@@ -227,14 +237,31 @@ def _check_numbers(config: RunConfig, source: Mapping[str, str]) -> None:
         raise UsageError(f"{source['seed']} is {config.seed}: must be from 0 to {MAX_SEED}")
     if config.cpus_per_actor <= 0:
         raise UsageError(f"{source['cpus_per_actor']} is {config.cpus_per_actor:g}: must be above 0, such as 1 or 0.5")
-    if config.gpus_per_actor < 0:
-        raise UsageError(f"{source['gpus_per_actor']} is {config.gpus_per_actor:g}: must be 0 or above, such as 0.25")
-    for field in ("cpus_per_actor", "gpus_per_actor"):
+    for field in ("gpus_per_actor", "policy_server_gpus"):
+        gpus: float = getattr(config, field)
+        if gpus < 0:
+            raise UsageError(f"{source[field]} is {gpus:g}: must be 0 or above, such as 0.25")
+    _check_server(config, source)
+    for field in ("cpus_per_actor", "gpus_per_actor", "policy_server_gpus"):
         share: float = getattr(config, field)
         if share > 1 and share != int(share):
             raise UsageError(f"{source[field]} is {share:g}: above 1 it must be a whole number")
     if config.unit_timeout_s is not None and config.unit_timeout_s <= 0:
         raise UsageError(f"{source['unit_timeout_s']} is {config.unit_timeout_s:g}: must be above 0 seconds")
+
+
+def _check_server(config: RunConfig, source: Mapping[str, str]) -> None:
+    if not 0 <= config.policy_server <= _BIGGEST:
+        raise UsageError(f"{source['policy_server']} is {config.policy_server}: must be a whole number from 0")
+    if config.policy_server_wait_ms < 0:
+        raise UsageError(f"{source['policy_server_wait_ms']} is {config.policy_server_wait_ms:g}: must be 0 or above")
+    if config.policy_server and config.pool != "ray":
+        raise UsageError(f"{source['policy_server']} needs {source['pool']} ray")
+    if config.policy_server and config.gpus_per_actor:
+        raise UsageError(
+            f"{source['gpus_per_actor']} is for actors that hold a network of their own: with "
+            f"{source['policy_server']}, give the servers theirs with {source['policy_server_gpus']}"
+        )
 
 
 def _check_places(config: RunConfig, source: Mapping[str, str]) -> None:

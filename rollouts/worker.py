@@ -52,7 +52,7 @@ class MakeUnitJudge(Protocol):
 class OpensPolicies(Protocol):
     """Holds policies outside the workers; picklable."""
 
-    def open(self, spec: str, scenario: Scenario) -> Policy | None:
+    def open(self, name: str, scenario: Scenario) -> Policy | None:
         """A policy that asks the one held elsewhere; None for one that is not held there."""
         ...
 
@@ -74,12 +74,12 @@ class WorkOrder:
     checkpoints: Mapping[str, str] = field(default_factory=dict)
     server: OpensPolicies | None = None
 
-    def open_policy(self, name: str, scenario: Scenario) -> Policy:
-        """The policy that units call `name`, for a worker of this process. Errors: UsageError, also where its
-        checkpoint is another here than the one that the run was started with."""
+    def open_policy(self, name: str, scenario: Scenario, gpus: float) -> Policy:
+        """The policy that units call `name`, on `gpus` of a GPU, or one that asks the server. Errors: UsageError, also
+        where its checkpoint is another here than the one that the run was started with."""
         spec = self.policies[name]
-        served = None if self.server is None else self.server.open(spec, scenario)
-        policy = served or make_policy(spec, scenario, self.config.gpus_per_actor)
+        served = None if self.server is None else self.server.open(name, scenario)
+        policy = served or make_policy(spec, scenario, gpus)
         wanted = self.checkpoints.get(name)
         if wanted is not None and (found := policy.describe().checkpoint_hash) != wanted:
             close_policy(policy)
@@ -190,7 +190,7 @@ class _Cast:
     def make(cls, order: WorkOrder, group: tuple[str, str, str]) -> _Cast:
         config, scenario = order.config, order.config.scenario(group[0])
         rules = EpisodeRules(scenario, config.tics_of(scenario), config.step_cap_of(scenario), config.seed)
-        policy = order.open_policy(group[2], scenario)
+        policy = order.open_policy(group[2], scenario, config.gpus_per_actor)
         environment = make_environment(scenario, _CAPTURES[config.frames], rules.tics, config.variables)
         return cls(group, rules, environment, policy)
 

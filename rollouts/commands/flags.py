@@ -72,6 +72,17 @@ class RunFlags:
         Text, _flag(_TROUBLE, "MiB of memory above which it is replaced (2000).", hyphen=True)
     ] = None
 
+    policy_server: Annotated[
+        Text, _flag(_WHERE, "Actors that hold the networks and answer the others in batches (0).", hyphen=True)
+    ] = None
+    policy_server_gpus: Annotated[Text, _flag(_WHERE, "GPUs each of them has, fractions allowed (0).", hyphen=True)] = (
+        None
+    )
+    policy_server_batch: Annotated[Text, _flag(_WHERE, "Most decisions in one batch (64).", hyphen=True)] = None
+    policy_server_wait_ms: Annotated[
+        Text, _flag(_WHERE, "Milliseconds that a decision may wait for others (2).", hyphen=True)
+    ] = None
+
     def given(self) -> dict[str, object]:
         """The flags that were given, by the names of RunConfig."""
         return _given(self)

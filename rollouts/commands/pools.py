@@ -8,6 +8,7 @@ with Place(config.pool, config.address) as place:
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
@@ -58,7 +59,9 @@ class Place:
             return _local_pool(prepared, signals)
         wish = _wish(prepared)
         wish.share.check()
-        return open_ray_pool(_workers(prepared), wish, self._ray(signals))
+        cluster = self._ray(signals)
+        workers = _with_servers(prepared, cluster, signals) if prepared.config.policy_server else _workers(prepared)
+        return open_ray_pool(workers, wish, cluster)
 
     def side_pipeline(self, wish: SideWish, folder: RunFolder, lease: Lease, signals: Signals) -> SidePipeline:
         """The lines that judge, to be entered; `lease` is the run's. Give it what is owed with `add_owed`."""
@@ -98,6 +101,24 @@ def make_pool(prepared: Prepared, signals: Signals) -> Pool:
 
 def _workers(prepared: Prepared) -> MakeWorker:
     return MakeWorker(prepared.order, prepared.folder.storage.uri)
+
+
+def _with_servers(prepared: Prepared, cluster: Cluster, signals: Signals) -> MakeWorker:
+    """Workers whose policies are held by servers, once these have loaded."""
+    from actors.policy_server import Serving, start_servers  # noqa: PLC0415  imports Ray
+
+    config, order = prepared.config, prepared.order
+    serving = Serving(
+        order,
+        prepared.facts.batched,
+        config.policy_server_gpus,
+        config.policy_server_batch,
+        config.policy_server_wait_ms / 1000,
+    )
+    with signals.obeyed_at_once():
+        servers = start_servers(config.policy_server, serving, cluster.nodes(), cluster.grows())
+    signals.install()
+    return MakeWorker(replace(order, server=servers), prepared.folder.storage.uri)
 
 
 def _local_pool(prepared: Prepared, signals: Signals) -> Pool:

@@ -9,20 +9,17 @@ from typing import Any
 
 from grading.order import GradingOrder
 from grading.played_here import JudgeHere
+from rollouts.commands.casting import look_at_policies
 from rollouts.commands.grading_order import make_order
 from rollouts.config import RunConfig
 from rollouts.doom.engine import ENGINE_VERSION, provenance, variable
-from rollouts.errors import RolloutsError, ScenarioError, UsageError
+from rollouts.errors import ScenarioError, UsageError
 from rollouts.grading_config import GradingConfig
 from rollouts.identity import RunFacts, default_run_id, identity
 from rollouts.plan import PlanGroup
-from rollouts.policies.base import ChecksScenario, closing_policy
-from rollouts.policies.registry import make_policy
 from rollouts.provenance import package_versions
-from rollouts.records import PolicyDescription
 from rollouts.run.run_folder import RunFolder
 from rollouts.scenarios import Scenario
-from rollouts.scrub import describe_error
 from rollouts.settings import flag
 from rollouts.store.storage import Storage
 from rollouts.worker import WorkOrder
@@ -98,22 +95,13 @@ def _check_variables(config: RunConfig) -> None:
 def gather_facts(config: RunConfig) -> RunFacts:
     """What identity needs beside the configuration: hashes of the scenarios' files, and who the policies are."""
     scenarios = config.resolved()
+    cast = look_at_policies(config, scenarios)
     return RunFacts(
         engine_version=ENGINE_VERSION,
         provenance={s.name: _files(s) for s in scenarios},
-        descriptions=_descriptions(config, scenarios),
+        descriptions={spec: seen.who for spec, seen in cast.items()},
+        batched=tuple(seen.who.name for seen in cast.values() if seen.batched),
     )
-
-
-def _descriptions(config: RunConfig, scenarios: tuple[Scenario, ...]) -> dict[str, PolicyDescription]:
-    found: dict[str, PolicyDescription] = {}
-    for spec in config.policies:
-        who = _describe(spec, scenarios, config.frames != "none")
-        twin = next((other for other, known in found.items() if known.name == who.name), None)
-        if twin is not None:
-            raise UsageError(f"policies {twin!r} and {spec!r} both call themselves {who.name!r}: rename one")
-        found[spec] = who
-    return found
 
 
 def _files(scenario: Scenario) -> dict[str, Any]:
@@ -121,25 +109,6 @@ def _files(scenario: Scenario) -> dict[str, Any]:
     files = {} if found is None else dataclasses.asdict(found)
     files.pop("engine_version", None)
     return files
-
-
-def _describe(spec: str, scenarios: tuple[Scenario, ...], frames: bool) -> PolicyDescription:
-    """Who `spec` is. One that cannot be made is run all the same: its workers say why, in the evidence too.
-
-    Errors: UsageError where it cannot play one of the scenarios, or needs frames where none are captured.
-    """
-    try:
-        with closing_policy(make_policy(spec, scenarios[0], gpus=None)) as policy:
-            if not frames and getattr(policy, "needs_frames", False):
-                raise UsageError(f'policy {spec!r} looks at frames: {flag("frames")} must not be "none"')
-            if isinstance(policy, ChecksScenario):
-                for scenario in scenarios:
-                    policy.check_scenario(scenario)
-            return policy.describe()
-    except RolloutsError:
-        raise
-    except Exception as error:  # noqa: BLE001  a user's class may raise anything
-        return PolicyDescription(spec, "model", note=f"could not be made: {describe_error(error)}")
 
 
 def _groups(config: RunConfig, facts: RunFacts) -> tuple[PlanGroup, ...]:

@@ -93,7 +93,7 @@ def refuse_argument(name: str, context: PolicyContext) -> None:
         raise UsageError(f"policy {name!r} takes no argument, but was given {context.argument!r}")
 
 
-def close_policy(policy: Policy) -> None:
+def close_policy(policy: object) -> None:
     """Give back what it holds, where it holds anything."""
     close = getattr(policy, "close", None)
     if callable(close):

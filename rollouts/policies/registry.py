@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from rollouts.errors import UsageError
 from rollouts.importing import import_object
-from rollouts.policies.base import Policy, PolicyContext, PolicyFactory
+from rollouts.policies.base import ActsInBatches, Policy, PolicyContext, PolicyFactory
+from rollouts.policies.batch_only import BatchOnlyPolicy
 from rollouts.policies.gpu import limit_torch_memory
 from rollouts.policies.onnx_network import make_onnx_policy
 from rollouts.policies.oracle import OraclePolicy
@@ -50,6 +51,8 @@ def _widen(made: object, spec: str) -> Policy:
     """A full policy as it is, a text-only backend inside the adapter."""
     if callable(getattr(made, "act", None)) and callable(getattr(made, "describe", None)):
         return made  # type: ignore[return-value]
+    if isinstance(made, ActsInBatches):
+        return BatchOnlyPolicy(made)
     if isinstance(made, TextBackend):
         return TextOnlyPolicy(made)
     raise UsageError(f"policy {spec!r} has neither act(…) nor predict_choice(…) beside describe()")

@@ -84,10 +84,10 @@ def test_a_checkpoint_that_a_worker_lacks_or_has_otherwise(tmp_path: Path) -> No
     wished = {"scenarios": "defend_the_center", "policies": "onnx:c.onnx", "out": str(tmp_path / "runs")}
     prepared = prepare(load_config(wished, None, {}), open_storage(tmp_path / "runs"))
     scenario = prepared.config.scenario("defend_the_center")
-    prepared.order.open_policy("onnx:c", scenario)
+    prepared.order.open_policy("onnx:c", scenario, 0.0)
     mean_colour(Path("c.onnx"), weight=(1, 2, 3))
     with pytest.raises(UsageError, match=r"policy 'onnx:c.onnx': the checkpoint on .* is another \(sha256"):
-        prepared.order.open_policy("onnx:c", scenario)
+        prepared.order.open_policy("onnx:c", scenario, 0.0)
     Path("c.onnx").unlink()
     with pytest.raises(UsageError, match=f'"{tmp_path}/c.onnx" on .*: No such file'):
-        prepared.order.open_policy("onnx:c", scenario)
+        prepared.order.open_policy("onnx:c", scenario, 0.0)

@@ -1,0 +1,107 @@
+"""A policy whose network is held by a policy server: the rollout actor's side of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+from uuid import uuid4
+
+import ray
+from ray import exceptions
+
+from rollouts.errors import RolloutsError, RunStopped, TryVoid
+from rollouts.policies.base import Policy, Question
+from rollouts.policies.network_inputs import Size, resized
+from rollouts.records import Answer, Frame, PolicyDescription, Snapshot
+from rollouts.scenarios import Scenario
+
+ANSWER_S = 60.0
+BACK_S = 90.0
+LOOK_EVERY_S = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What the servers hold: who it is, and what of a picture it wants to see: none, or of which (height, width)."""
+
+    who: PolicyDescription
+    frames: bool
+    frame_size: Size | None
+
+
+@dataclass(frozen=True)
+class ServedPolicies:
+    """Opens policies for workers. `servers` are handles of actors that all hold the same policies, by name. One that
+    gives no answer for `patience_s` is started again."""
+
+    servers: tuple[Any, ...]
+    held: Mapping[str, Held]
+    patience_s: float = ANSWER_S
+
+    def open(self, name: str, scenario: Scenario) -> Policy | None:  # noqa: ARG002  it was checked at the start
+        """A policy that asks one of the servers, the same for all its life; None where they do not hold it."""
+        if name not in self.held:
+            return None
+        seat: int = ray.get(self.servers[0].seat.remote(), timeout=ANSWER_S)
+        return ServedPolicy(self.servers[seat % len(self.servers)], name, self.held[name], self.patience_s)
+
+
+class ServedPolicy:
+    """Asks a server and waits. Its latency is that of the asker: the way, the batch and the network."""
+
+    def __init__(self, server: Any, name: str, held: Held, patience_s: float) -> None:
+        self._server = server
+        self._name = name
+        self._held = held
+        self._patience_s = patience_s
+        self._me = uuid4().hex
+
+    def act(self, snapshot: Snapshot, text: str, options: tuple[str, ...], instructions: str | None) -> Answer:
+        """Raises TryVoid where the server was lost, once it is back; RunStopped where it does not come back."""
+        begun_s = time.perf_counter()
+        question = Question(self._as_wanted(snapshot), text, options, instructions)
+        answer = self._answer(question)
+        return replace(answer, latency_ms=(time.perf_counter() - begun_s) * 1000)
+
+    def describe(self) -> PolicyDescription:
+        return self._held.who
+
+    def _as_wanted(self, snapshot: Snapshot) -> Snapshot:
+        """What is not looked at is not sent: a small picture is small on the way, too."""
+        frame, size = snapshot.frame, self._held.frame_size
+        if frame is None or not self._held.frames:
+            return replace(snapshot, frame=None)
+        if size is None or frame.pixels.shape[:2] == size:
+            return snapshot
+        return replace(snapshot, frame=Frame(resized(frame.rgb(), size)))
+
+    def _answer(self, question: Question) -> Answer:
+        try:
+            outcome = ray.get(self._server.answer.remote(self._name, self._me, question), timeout=self._patience_s)
+        except exceptions.GetTimeoutError as error:
+            ray.kill(self._server, no_restart=False)
+            raise TryVoid(
+                f"the policy server gave no answer within {self._patience_s:g} s and was started again"
+            ) from error
+        except exceptions.RayActorError as error:
+            self._wait_for_its_return()
+            raise TryVoid("the policy server was lost and started again") from error
+        if isinstance(outcome, RolloutsError):
+            raise outcome
+        answer: Answer = outcome
+        return answer
+
+    def _wait_for_its_return(self) -> None:
+        """Or every try of every worker would be void until then, and that would be taken for a fault of the units."""
+        over_s = time.monotonic() + BACK_S
+        while time.monotonic() < over_s:
+            try:
+                ray.get(self._server.load.remote(), timeout=max(over_s - time.monotonic(), 0.1))
+                return
+            except exceptions.RayActorError:
+                time.sleep(LOOK_EVERY_S)
+            except exceptions.GetTimeoutError:
+                break
+        raise RunStopped(f"the policy server was lost and is not back after {BACK_S:g} s")
