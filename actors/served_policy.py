@@ -41,10 +41,13 @@ class ServedPolicies:
     patience_s: float = ANSWER_S
 
     def open(self, name: str, scenario: Scenario) -> Policy | None:  # noqa: ARG002  it was checked at the start
-        """A policy that asks one of the servers, the same for all its life; None where they do not hold it."""
+        """A policy that asks one of the servers, the same for all its life; None where they do not hold it.
+
+        Raises TryVoid where a server was lost.
+        """
         if name not in self.held:
             return None
-        seat: int = ray.get(self.servers[0].seat.remote(), timeout=ANSWER_S)
+        seat: int = _told(self.servers[0], self.servers[0].seat.remote(), self.patience_s)
         return ServedPolicy(self.servers[seat % len(self.servers)], name, self.held[name], self.patience_s)
 
 
@@ -78,30 +81,35 @@ class ServedPolicy:
         return replace(snapshot, frame=Frame(resized(frame.rgb(), size)))
 
     def _answer(self, question: Question) -> Answer:
-        try:
-            outcome = ray.get(self._server.answer.remote(self._name, self._me, question), timeout=self._patience_s)
-        except exceptions.GetTimeoutError as error:
-            ray.kill(self._server, no_restart=False)
-            raise TryVoid(
-                f"the policy server gave no answer within {self._patience_s:g} s and was started again"
-            ) from error
-        except exceptions.RayActorError as error:
-            self._wait_for_its_return()
-            raise TryVoid("the policy server was lost and started again") from error
+        asked = self._server.answer.remote(self._name, self._me, question)
+        outcome = _told(self._server, asked, self._patience_s)
         if isinstance(outcome, RolloutsError):
             raise outcome
         answer: Answer = outcome
         return answer
 
-    def _wait_for_its_return(self) -> None:
-        """Or every try of every worker would be void until then, and that would be taken for a fault of the units."""
-        over_s = time.monotonic() + BACK_S
-        while time.monotonic() < over_s:
-            try:
-                ray.get(self._server.load.remote(), timeout=max(over_s - time.monotonic(), 0.1))
-                return
-            except exceptions.RayActorError:
-                time.sleep(LOOK_EVERY_S)
-            except exceptions.GetTimeoutError:
-                break
-        raise RunStopped(f"the policy server was lost and is not back after {BACK_S:g} s")
+
+def _told(server: Any, asked: Any, patience_s: float) -> Any:
+    """What the server says. Raises TryVoid where it is lost, once it is back; RunStopped where it stays away."""
+    try:
+        return ray.get(asked, timeout=patience_s)
+    except exceptions.GetTimeoutError as error:
+        ray.kill(server, no_restart=False)
+        raise TryVoid(f"the policy server gave no answer within {patience_s:g} s and was started again") from error
+    except exceptions.RayActorError as error:
+        _wait_for_return(server)
+        raise TryVoid("the policy server was lost and started again") from error
+
+
+def _wait_for_return(server: Any) -> None:
+    """Or every try of every worker would be void until then, and that would be taken for a fault of the units."""
+    over_s = time.monotonic() + BACK_S
+    while time.monotonic() < over_s:
+        try:
+            ray.get(server.load.remote(), timeout=max(over_s - time.monotonic(), 0.1))
+            return
+        except exceptions.RayActorError:
+            time.sleep(LOOK_EVERY_S)
+        except exceptions.GetTimeoutError:
+            break
+    raise RunStopped(f"the policy server was lost and is not back after {BACK_S:g} s")

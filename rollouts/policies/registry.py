@@ -6,6 +6,7 @@ from rollouts.errors import UsageError
 from rollouts.importing import import_object
 from rollouts.policies.base import ActsInBatches, Policy, PolicyContext, PolicyFactory
 from rollouts.policies.batch_only import BatchOnlyPolicy
+from rollouts.policies.causal_lm import CausalLMPolicy
 from rollouts.policies.gpu import limit_torch_memory
 from rollouts.policies.onnx_network import make_onnx_policy
 from rollouts.policies.oracle import OraclePolicy
@@ -19,6 +20,7 @@ POLICIES: dict[str, PolicyFactory] = {
     "random": RandomPolicy,
     "torch": make_torch_policy,
     "onnx": make_onnx_policy,
+    "transformers": CausalLMPolicy,
 }
 
 

@@ -31,7 +31,7 @@ ONLY_IN = {
     "ray": ("actors/",),
     "vizdoom": ("rollouts/doom/",),
     "openai": ("rollouts/calls/chat.py",),
-    "torch": ("rollouts/policies/torch_",),
+    "torch": ("rollouts/policies/torch_", "rollouts/policies/causal_lm.py"),
     "safetensors": ("rollouts/policies/torch_",),
     "onnxruntime": ("rollouts/policies/onnx_",),
     "transformers": ("rollouts/policies/causal_lm.py",),
