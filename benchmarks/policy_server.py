@@ -1,6 +1,6 @@
 """How many more decisions a second one network makes for many games where it answers them in batches.
 
-    python -m benchmarks.policy_server [--actors 16] [--episodes 5]
+    python -m benchmarks.policy_server [--actors 16] [--episodes 6]
 
 The network takes 5 ms a call, whatever the batch, as a small one on a GPU does. Both runs have the same policy server;
 in one of them no batch has more than one decision.
@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -21,7 +23,7 @@ from benchmarks.ours import Quiet, Stopwatch
 from rollouts.commands.playing import play, start
 from rollouts.commands.pools import Place
 from rollouts.commands.preparing import prepare
-from rollouts.config import load_config
+from rollouts.config import RunConfig, load_config
 from rollouts.errors import RunStopped
 from rollouts.grading_config import GradingConfig
 from rollouts.policies.base import Question
@@ -32,10 +34,12 @@ from rollouts.store.storage import open_storage
 
 CALL_S = 0.005
 GOAL = 3.0
+LOG = "ROLLOUTS_BENCH_LOG"
+NO_GRADES = GradingConfig(grade="none")
 
 
 class FixedTime:
-    """One layer over what the text says; a call takes `CALL_S`."""
+    """One layer over what the text says; a call takes `CALL_S`. Each call is noted in the file that LOG names."""
 
     needs_frames = False
 
@@ -47,6 +51,8 @@ class FixedTime:
         letters = np.array([np.bincount(list(q.text.encode()), minlength=256)[64:128] for q in questions])
         shares = softmax(letters @ self._weights)
         time.sleep(max(over_s - time.perf_counter(), 0.0))
+        with Path(os.environ[LOG]).open("a") as log:
+            log.write(f"{time.perf_counter()} {len(questions)}\n")
         return [answer(row, q.options, CALL_S * 1000) for row, q in zip(shares, questions, strict=True)]
 
     def describe(self) -> PolicyDescription:
@@ -55,40 +61,52 @@ class FixedTime:
 
 @dataclass(frozen=True)
 class Measured:
-    """Decisions a second of all actors together, once each has played its first episode."""
+    """Of all actors together, from when the last of them had started until the first of them had nothing to do."""
 
     actors: int
-    batch: int
+    most_in_a_batch: int
+    seconds: float
     decisions_per_s: float
+    decisions_a_call: float
 
 
-def measure(actors: int, episodes: int, batch: int) -> Measured:
-    """`episodes` for each actor, on a Ray of its own. Errors: `RunStopped` where the run did not complete."""
+def measure(actors: int, episodes: int, most: int) -> Measured:
+    """`episodes` for each actor, on a Ray of its own. Errors: `RunStopped` where the run did not complete, or was too
+    short to measure."""
     with tempfile.TemporaryDirectory(prefix="doom-rollouts-bench-") as folder:
-        wished = {
-            **{"scenarios": "defend_the_center", "policies": "benchmarks.policy_server:FixedTime", "frames": "none"},
-            **{"seeds": f"0:{actors * episodes}", "episodes_per_unit": "1", "out": folder},
-            **{"actors": str(actors), "cpus_per_actor": "0.05"},
-            **{"policy_server": "1", "policy_server_batch": str(batch)},
-        }
-        prepared = prepare(load_config(wished, None, {}), open_storage(folder), grading=GradingConfig(grade="none"))
+        os.environ[LOG] = f"{folder}/calls"
+        prepared = prepare(_config(actors, episodes, most, folder), open_storage(folder), grading=NO_GRADES)
         with Signals() as signals, Place("ray") as place:
-            begun_s = time.perf_counter()
             pool = Stopwatch(place.rollout_pool(prepared, signals))
             ready = start(prepared, prepared.folder.acquire())
             outcome = play(ready, pool, Quiet(), signals).outcome
             prepared.folder.finish(ready.lease)
         if outcome.state != "complete" or outcome.failed_episodes:
             raise RunStopped(f"the run is {outcome.state}: {outcome.cause or outcome.first_failure}")
-        return Measured(actors, batch, sum(span.decisions / span.seconds for span in pool.spans(begun_s)))
+        from_s, until_s = max(pool.started_s.values()), min(units[-1].at_s for units in pool.units.values())
+        calls = [(float(at_s), int(n)) for at_s, n in map(str.split, Path(os.environ[LOG]).read_text().splitlines())]
+    sizes = [n for at_s, n in calls if from_s <= at_s <= until_s]
+    if len(pool.units) < actors or len(sizes) < 100:
+        raise RunStopped("too few episodes to measure a steady state: give more --episodes")
+    seconds = until_s - from_s
+    return Measured(actors, most, seconds, sum(sizes) / seconds, sum(sizes) / len(sizes))
+
+
+def _config(actors: int, episodes: int, most: int, folder: str) -> RunConfig:
+    wished = {
+        **{"scenarios": "defend_the_center", "policies": "benchmarks.policy_server:FixedTime", "frames": "none"},
+        **{"seeds": f"0:{actors * episodes}", "episodes_per_unit": "1", "out": folder},
+        **{"actors": str(actors), "cpus_per_actor": "0.05", "policy_server": "1", "policy_server_batch": str(most)},
+    }
+    return load_config(wished, None, {})
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--actors", type=int, default=16)
-    parser.add_argument("--episodes", type=int, default=5)
+    parser.add_argument("--episodes", type=int, default=6)
     asked = parser.parse_args()
-    alone, together = (measure(asked.actors, asked.episodes, batch) for batch in (1, 64))
+    alone, together = (measure(asked.actors, asked.episodes, most) for most in (1, 64))
     ratio = together.decisions_per_s / alone.decisions_per_s
     print(json.dumps({"alone": asdict(alone), "together": asdict(together), "ratio": ratio, "goal": GOAL}, indent=1))
 
