@@ -91,7 +91,9 @@ class PolicyServer:
 
 
 def _held(policy: Policy) -> Held:
-    return Held(policy.describe(), getattr(policy, "needs_frames", True), getattr(policy, "frame_size", None))
+    """A policy that does not say that it needs no frames is shown them."""
+    frames = getattr(policy, "needs_frames", None) is not False
+    return Held(policy.describe(), frames, getattr(policy, "frame_size", None))
 
 
 _OPTIONS: dict[str, Any] = {"max_restarts": -1, "max_task_retries": 0, "num_cpus": 0, "max_concurrency": 10_000}

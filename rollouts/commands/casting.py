@@ -46,8 +46,10 @@ def look_at_policies(config: RunConfig, scenarios: tuple[Scenario, ...]) -> dict
 def _look_at(spec: str, scenarios: tuple[Scenario, ...], config: RunConfig) -> Seen:
     try:
         with closing_policy(make_policy(spec, scenarios[0], gpus=None)) as policy:
+            batched = isinstance(policy, ActsInBatches) and not isinstance(policy, HasReset)
             _check(policy, spec, scenarios, config)
-            return Seen(policy.describe(), isinstance(policy, ActsInBatches) and not isinstance(policy, HasReset))
+            _check_gpu(policy, spec, served=batched and config.policy_server > 0, config=config)
+            return Seen(policy.describe(), batched)
     except RolloutsError:
         raise
     except Exception as error:  # noqa: BLE001  a user's class may raise anything
@@ -60,3 +62,9 @@ def _check(policy: Policy, spec: str, scenarios: tuple[Scenario, ...], config: R
     if isinstance(policy, ChecksScenario):
         for scenario in scenarios:
             policy.check_scenario(scenario)
+
+
+def _check_gpu(policy: Policy, spec: str, served: bool, config: RunConfig) -> None:
+    setting = "policy_server_gpus" if served else "gpus_per_actor"
+    if getattr(policy, "needs_gpu", False) and not getattr(config, setting):
+        raise UsageError(f"policy {spec!r} needs a GPU: give it a part of one with {flag(setting)}, such as 0.25")

@@ -40,7 +40,12 @@ class RunFlags:
     rubrics: Annotated[Texts, _flag(_WHAT, "What the policy is told: rule (default), bare or both.", "--rubric")] = None
     policies: Annotated[
         Texts,
-        _flag(_WHAT, "Who plays: oracle (default), random, or your own as module:Class; repeat for more.", "--policy"),
+        _flag(
+            _WHAT,
+            "Who plays: oracle (default), random, torch:PATH, onnx:PATH, transformers:FOLDER, or your own as "
+            "module:Class; repeat for more.",
+            "--policy",
+        ),
     ] = None
     seeds: Annotated[
         Text, _flag(_WHAT, "published (default), a range like 0:8, or a list like 1,5,9.", hyphen=True)

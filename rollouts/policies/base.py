@@ -25,7 +25,7 @@ class Policy(Protocol):
     """One player. An exception from `act` is data (cause `policy_error`), except `TryVoid` and `BudgetSpent`.
 
     A policy may also have `reset(key, rng)`, called before each episode, `close()`, `check_scenario(scenario)`,
-    `act_batch(questions)`, and `needs_frames = True` where it cannot play without them.
+    `act_batch(questions)`, and the attributes `needs_frames` and `needs_gpu`: True where it cannot play without.
     """
 
     def act(self, snapshot: Snapshot, text: str, options: tuple[str, ...], instructions: str | None) -> Answer:

@@ -14,7 +14,8 @@ class BatchOnlyPolicy:
 
     def __init__(self, batches: ActsInBatches) -> None:
         self._batches = batches
-        self.needs_frames = bool(getattr(batches, "needs_frames", False))
+        self.needs_frames: bool | None = getattr(batches, "needs_frames", None)
+        self.needs_gpu = bool(getattr(batches, "needs_gpu", False))
 
     def act(self, snapshot: Snapshot, text: str, options: tuple[str, ...], instructions: str | None) -> Answer:
         (answer,) = self.act_batch([Question(snapshot, text, options, instructions)])

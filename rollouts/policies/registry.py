@@ -7,6 +7,7 @@ from rollouts.importing import import_object
 from rollouts.policies.base import ActsInBatches, Policy, PolicyContext, PolicyFactory
 from rollouts.policies.batch_only import BatchOnlyPolicy
 from rollouts.policies.causal_lm import CausalLMPolicy
+from rollouts.policies.contract import check_class, check_policy_object
 from rollouts.policies.gpu import limit_torch_memory
 from rollouts.policies.onnx_network import make_onnx_policy
 from rollouts.policies.oracle import OraclePolicy
@@ -36,9 +37,9 @@ def make_policy(spec: str, scenario: Scenario, gpus: float | None = 0.0) -> Poli
     name, _, argument = spec.partition(":")
     if name in POLICIES:
         return POLICIES[name](PolicyContext(scenario, argument or None, gpus))
-    made = _user_class(spec)
+    found = _user_class(spec)
     limit_torch_memory(gpus)
-    return _widen(made(), spec)
+    return _widen(found(), spec)
 
 
 def _user_class(spec: str) -> type:
@@ -46,15 +47,16 @@ def _user_class(spec: str) -> type:
     found = import_object(spec, "policy", choices)
     if not isinstance(found, type):
         raise UsageError(f"policy {spec!r} is not a class; {choices}")
+    check_class(found, spec)
     return found
 
 
 def _widen(made: object, spec: str) -> Policy:
-    """A full policy as it is, a text-only backend inside the adapter."""
-    if callable(getattr(made, "act", None)) and callable(getattr(made, "describe", None)):
+    """A full policy as it is; what only answers batches, or only reads text, inside its adapter."""
+    check_policy_object(made, spec)
+    if callable(getattr(made, "act", None)):
         return made  # type: ignore[return-value]
     if isinstance(made, ActsInBatches):
         return BatchOnlyPolicy(made)
-    if isinstance(made, TextBackend):
-        return TextOnlyPolicy(made)
-    raise UsageError(f"policy {spec!r} has neither act(…) nor predict_choice(…) beside describe()")
+    assert isinstance(made, TextBackend), "checked above"
+    return TextOnlyPolicy(made)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -61,6 +62,21 @@ def test_what_is_refused_before_anything_starts(capsys: pytest.CaptureFixture[st
     assert f'"{Path.cwd()}/models/p.onnx" on ' in refused(capsys, "--policy", "onnx:models/p.onnx")
     line = refused(capsys, "--policy", "onnx:c.onnx", "--frames", "none")
     assert "policy 'onnx:c.onnx' looks at frames: --frames must not be \"none\"" in line
+
+
+@pytest.mark.parametrize(
+    ("policy", "lacks"),
+    [("torch:w.safetensors", "torch"), ("onnx:c.onnx", "onnxruntime"), ("transformers:lm", "transformers")],
+)
+def test_an_extra_that_is_not_installed(
+    policy: str, lacks: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if policy.startswith("transformers"):
+        pytest.importorskip("torch", reason="torch is an extra, and is looked for first")
+    monkeypatch.setitem(sys.modules, lacks, None)  # as if it were not installed
+    line = refused(capsys, "--policy", policy)
+    extra = policy.partition(":")[0]
+    assert f"policy '{policy}' needs {lacks}, which is not installed: pip install 'doom-rollouts[{extra}]'" in line
 
 
 def test_every_scenario_of_the_run_has_to_fit(capsys: pytest.CaptureFixture[str]) -> None:

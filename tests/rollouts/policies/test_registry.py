@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from rollouts.errors import UsageError
-from rollouts.policies.base import HasReset
+from rollouts.policies.base import ActsInBatches, HasReset, Question
 from rollouts.policies.registry import check_policy, make_policy
 from rollouts.policies.text_only import TextOnlyPolicy
 from rollouts.records import Answer, EpisodeKey, Snapshot
@@ -33,6 +33,14 @@ def test_a_users_text_only_class_is_widened() -> None:
     assert policy.describe().name == "org/echo:8b"
 
 
+def test_a_users_class_that_only_answers_batches_is_widened() -> None:
+    policy = make_policy("tests.served:Spells", COUNTING)
+    assert isinstance(policy, ActsInBatches)
+    assert policy.act(Snapshot(0), "four", ("a", "b", "c"), None).choice == "b"
+    asked = [Question(Snapshot(0), text, ("a", "b", "c"), None) for text in ("", "x", "xx")]
+    assert [answer.choice for answer in policy.act_batch(asked)] == ["a", "b", "c"]
+
+
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
@@ -45,11 +53,6 @@ def test_a_users_text_only_class_is_widened() -> None:
 def test_an_unknown_policy_is_one_line(spec: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         check_policy(spec)
-
-
-def test_a_class_without_the_contract_is_refused() -> None:
-    with pytest.raises(UsageError, match=r"neither act\(…\) nor predict_choice"):
-        make_policy("tests.doubles:CountingEnvironment", COUNTING)
 
 
 def test_the_oracle_needs_a_teacher() -> None:
