@@ -22,6 +22,7 @@ from actors.served_policy import Held, ServedPolicies
 from rollouts.errors import RunStopped, UsageError
 from rollouts.policies.base import ActsInBatches, Policy, Question
 from rollouts.policies.batching import Batcher, Outcome
+from rollouts.policies.socket_line import SocketDoor
 from rollouts.pools.pool import Failure
 from rollouts.worker import WorkOrder
 
@@ -51,6 +52,7 @@ class PolicyServer:
         self._policies: dict[str, Policy] = {}
         self._batchers: dict[str, Batcher] = {}
         self._seats = count()
+        self._door = SocketDoor(self.answer)
 
     async def load(self) -> dict[str, Held] | Failure:
         """Make the policies, once."""
@@ -72,6 +74,10 @@ class PolicyServer:
             assert isinstance(policy, ActsInBatches), "only such are served"
             self._batchers[name] = Batcher(policy.act_batch, self._serving.most, self._serving.wait_s)
         return await self._batchers[name].ask(who, question)
+
+    async def door(self) -> str:
+        """Where askers of the same machine find it, without Ray in between."""
+        return await self._door.open()
 
     async def seat(self) -> int:
         """A number for each asker, so that they spread evenly over the servers."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 from uuid import uuid4
 
 import ray
@@ -13,7 +13,9 @@ from ray import exceptions
 
 from rollouts.errors import RolloutsError, RunStopped, TryVoid
 from rollouts.policies.base import Policy, Question
+from rollouts.policies.batching import Outcome
 from rollouts.policies.network_inputs import Size, resized
+from rollouts.policies.socket_line import SocketLine
 from rollouts.records import Answer, Frame, PolicyDescription, Snapshot
 from rollouts.scenarios import Scenario
 
@@ -60,6 +62,7 @@ class ServedPolicy:
         self._held = held
         self._patience_s = patience_s
         self._me = uuid4().hex
+        self._ask: Ask | None = None
 
     def act(self, snapshot: Snapshot, text: str, options: tuple[str, ...], instructions: str | None) -> Answer:
         """Raises TryVoid where the server was lost, once it is back; RunStopped where it does not come back."""
@@ -80,36 +83,97 @@ class ServedPolicy:
             return snapshot
         return replace(snapshot, frame=Frame(resized(frame.rgb(), size)))
 
+    def close(self) -> None:
+        if self._ask is not None:
+            self._ask.close()
+
     def _answer(self, question: Question) -> Answer:
-        asked = self._server.answer.remote(self._name, self._me, question)
-        outcome = _told(self._server, asked, self._patience_s)
+        self._ask = self._ask or _open_line(self._server, self._patience_s)
+        try:
+            outcome = self._ask(self._name, self._me, question)
+        except TryVoid:
+            self.close()
+            self._ask = None
+            raise
         if isinstance(outcome, RolloutsError):
             raise outcome
-        answer: Answer = outcome
-        return answer
+        return outcome
+
+
+class Ask(Protocol):
+    """A way to ask a server. Raises TryVoid where it is lost, once it is back; RunStopped where it stays away."""
+
+    def __call__(self, name: str, who: str, question: Question) -> Outcome: ...
+
+    def close(self) -> None: ...
+
+
+def _open_line(server: Any, patience_s: float) -> Ask:
+    """Straight to a server of this machine, else through Ray."""
+    path: str = _told(server, server.door.remote(), patience_s)
+    try:
+        return _Straight(server, SocketLine(path, patience_s), patience_s)
+    except OSError:
+        return _ThroughRay(server, patience_s)
+
+
+@dataclass(frozen=True)
+class _Straight:
+    server: Any
+    line: SocketLine
+    patience_s: float
+
+    def __call__(self, name: str, who: str, question: Question) -> Outcome:
+        try:
+            return self.line.ask(name, who, question)
+        except TimeoutError as error:
+            raise _hung(self.server, self.patience_s) from error
+        except OSError as error:
+            raise _lost(self.server) from error
+
+    def close(self) -> None:
+        self.line.close()
+
+
+@dataclass(frozen=True)
+class _ThroughRay:
+    server: Any
+    patience_s: float
+
+    def __call__(self, name: str, who: str, question: Question) -> Outcome:
+        outcome: Outcome = _told(self.server, self.server.answer.remote(name, who, question), self.patience_s)
+        return outcome
+
+    def close(self) -> None: ...
 
 
 def _told(server: Any, asked: Any, patience_s: float) -> Any:
-    """What the server says. Raises TryVoid where it is lost, once it is back; RunStopped where it stays away."""
+    """What the server says through Ray. Errors: as `Ask`."""
     try:
         return ray.get(asked, timeout=patience_s)
     except exceptions.GetTimeoutError as error:
-        ray.kill(server, no_restart=False)
-        raise TryVoid(f"the policy server gave no answer within {patience_s:g} s and was started again") from error
+        raise _hung(server, patience_s) from error
     except exceptions.RayActorError as error:
-        _wait_for_return(server)
-        raise TryVoid("the policy server was lost and started again") from error
+        raise _lost(server) from error
 
 
-def _wait_for_return(server: Any) -> None:
-    """Or every try of every worker would be void until then, and that would be taken for a fault of the units."""
+def _hung(server: Any, patience_s: float) -> TryVoid:
+    """Ends it, so that Ray makes it again."""
+    ray.kill(server, no_restart=False)
+    return TryVoid(f"the policy server gave no answer within {patience_s:g} s and was started again")
+
+
+def _lost(server: Any) -> TryVoid:
+    """Waits for its return: or every try of every worker would be void until then, and that would be taken for a fault
+    of the units. Raises RunStopped where it stays away."""
     over_s = time.monotonic() + BACK_S
     while time.monotonic() < over_s:
         try:
             ray.get(server.load.remote(), timeout=max(over_s - time.monotonic(), 0.1))
-            return
         except exceptions.RayActorError:
             time.sleep(LOOK_EVERY_S)
         except exceptions.GetTimeoutError:
             break
+        else:
+            return TryVoid("the policy server was lost and started again")
     raise RunStopped(f"the policy server was lost and is not back after {BACK_S:g} s")

@@ -62,7 +62,7 @@ class FixedTime:
 
 @dataclass(frozen=True)
 class Measured:
-    """Of all actors together, from when each of them had played an episode until the first of them had nothing to do."""
+    """Of all actors together, from when each had played an episode until the first of them had nothing to do."""
 
     actors: int
     most_in_a_batch: int

@@ -15,7 +15,7 @@ from typing import Protocol
 
 import numpy as np
 
-from rollouts.errors import BudgetSpent, RolloutsError, TryVoid
+from rollouts.errors import BudgetSpent, RolloutsError, RunStopped, TryVoid
 from rollouts.hashing import FramesHash, TrajectoryHash
 from rollouts.metrics import percentile
 from rollouts.policies.base import HasReset, Policy
@@ -61,7 +61,7 @@ def run_episode(
 ) -> Episode:
     """Play one episode; each decision goes to `recorder` as it is complete.
 
-    Raises EpisodeFailed (a record of its own), TryVoid (play it again) or BudgetSpent (it stays owed).
+    Raises EpisodeFailed (a record of its own), TryVoid (play it again), BudgetSpent or RunStopped (it stays owed).
     """
     tally = _Tally()
     with _blame("environment"):
@@ -89,7 +89,7 @@ def _blame(stage: str) -> Iterator[None]:
     """Turn whatever the scenario's or user's code raises into a failure of the episode; void tries pass."""
     try:
         yield
-    except (TryVoid, BudgetSpent, EpisodeFailed):
+    except (TryVoid, BudgetSpent, RunStopped, EpisodeFailed):
         raise
     except Exception as error:
         raise EpisodeFailed(stage, describe_error(error)) from error
@@ -145,7 +145,7 @@ class _Asker:
         """The policy's answer, and the scrubbed text of its exception where it raised one (that is data)."""
         try:
             answer = _checked(self._policy.act(snapshot, text, self._options, self._instructions))
-        except (TryVoid, BudgetSpent):
+        except (TryVoid, BudgetSpent, RunStopped):
             raise
         except Exception as error:  # noqa: BLE001  whatever a policy raises, the game goes on
             return NO_ANSWER, self._count_error(describe_error(error))

@@ -22,7 +22,8 @@ from rollouts.scenarios import Scenario
 
 
 class Policy(Protocol):
-    """One player. An exception from `act` is data (cause `policy_error`), except `TryVoid` and `BudgetSpent`.
+    """One player. An exception from `act` is data (cause `policy_error`), except `TryVoid`, `BudgetSpent` and
+    `RunStopped`.
 
     A policy may also have `reset(key, rng)`, called before each episode, `close()`, `check_scenario(scenario)`,
     `act_batch(questions)`, and the attributes `needs_frames` and `needs_gpu`: True where it cannot play without.

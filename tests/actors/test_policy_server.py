@@ -6,7 +6,7 @@ import asyncio
 import os
 import signal
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -110,22 +110,37 @@ def asker(tmp_path: Path) -> Any:
     return start_servers(2, serving(tmp_path, f"onnx:{mean_colour(tmp_path / 'c.onnx', (60, 80))}"), [], False)
 
 
+@pytest.fixture(params=["straight", "through Ray"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A server of this machine is asked straight away; one of another machine has no door here."""
+    if request.param == "through Ray":
+        monkeypatch.setattr("actors.served_policy.SocketLine", _no_door)
+    return str(request.param)
+
+
+def _no_door(path: str, patience_s: float) -> None:
+    raise FileNotFoundError(path)
+
+
+@pytest.mark.usefixtures("way")
 def test_served_answers_are_those_of_ones_own_network(tmp_path: Path, asker: Any) -> None:
     ready = prepared(tmp_path, f"onnx:{tmp_path / 'c.onnx'}")
     scenario = ready.config.scenario("defend_the_center")
-    own, served = make_policy(f"onnx:{tmp_path / 'c.onnx'}", scenario), asker.open("onnx:c", scenario)
+    own = make_policy(f"onnx:{tmp_path / 'c.onnx'}", scenario)
     assert asker.open("oracle", scenario) is None
-    assert served.describe() == own.describe()
-    for snapshot in random_frames(20):
-        one, other = (policy.act(snapshot, "", OPTIONS, None) for policy in (own, served))
-        assert one.choice == other.choice
-        assert one.probabilities == pytest.approx(other.probabilities, abs=1e-6)
-        assert other.latency_ms is not None
-        assert other.latency_ms > 0
-    with pytest.raises(PolicyError, match="ValueError: there is no frame to look at"):
-        served.act(Snapshot(0), "", OPTIONS, None)
+    with closing(asker.open("onnx:c", scenario)) as served:
+        assert served.describe() == own.describe()
+        for snapshot in random_frames(20):
+            one, other = (policy.act(snapshot, "", OPTIONS, None) for policy in (own, served))
+            assert one.choice == other.choice
+            assert one.probabilities == pytest.approx(other.probabilities, abs=1e-6)
+            assert other.latency_ms is not None
+            assert other.latency_ms > 0
+        with pytest.raises(PolicyError, match="ValueError: there is no frame to look at"):
+            served.act(Snapshot(0), "", OPTIONS, None)
 
 
+@pytest.mark.usefixtures("way")
 def test_a_killed_server_voids_the_try_and_is_back_for_the_next(asker: Any) -> None:
     import ray
 
@@ -136,7 +151,8 @@ def test_a_killed_server_voids_the_try_and_is_back_for_the_next(asker: Any) -> N
     os.kill(pid, signal.SIGKILL)
     with pytest.raises(TryVoid, match="the policy server was lost and started again"):
         served.act(snapshot, "", OPTIONS, None)
-    after = served.act(snapshot, "", OPTIONS, None)
+    with closing(served):
+        after = served.act(snapshot, "", OPTIONS, None)
     assert (after.choice, after.probabilities) == (before.choice, before.probabilities)
     assert ray.get(served._server.pid.remote()) != pid
 
@@ -151,7 +167,8 @@ def test_a_server_that_hangs_is_started_again(tmp_path: Path) -> None:
     patient = replace(servers, patience_s=30.0)
     with suppress(TryVoid):  # it may be away for the moment
         patient.open("hangs", None)
-    assert patient.open("hangs", None).act(Snapshot(0), "four", OPTIONS, None).choice == "turn left"
+    with closing(patient.open("hangs", None)) as served:
+        assert served.act(Snapshot(0), "four", OPTIONS, None).choice == "turn left"
 
 
 RUN = ("--scenario", "defend_the_center", "--seeds", "0:6", "--step-cap", "20", "--run-id", "r")
