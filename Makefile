@@ -17,8 +17,8 @@ help: ## list what can be made
 
 setup: $(RUNTIME) ## set up .venv with what a run needs
 
-demo: $(RUNTIME) ## both scenarios, oracle and random, published seeds, frames on, then the table
-	$(VENV)/bin/rollouts run --scenario all --policy oracle --policy random --rubric rule --seeds published --frames png
+demo: $(RUNTIME) ## both published scenarios, oracle and random, published seeds, frames on, then the table
+	$(VENV)/bin/rollouts run --scenario published --policy oracle --policy random --rubric rule --seeds published --frames png
 
 test: $(DEV) ## every test, the slow ones too, two at a time
 	$(VENV)/bin/python -m pytest $(TWO_AT_A_TIME) --durations=15

@@ -120,7 +120,7 @@ class Cluster:
 
     def _end_idlers(self) -> None:
         """Ray starts them whatever we say: one carries logs to a driver that wants none, one reports usage, one scales
-        a cluster that does not grow. On two cores they take 0.7 % of both, and a second of the start."""
+        a cluster that does not grow. On two cores they take 0.7 % of both."""
         idlers = (_LOG_MONITOR, _AUTOSCALER) if self._settings.dashboard else (_LOG_MONITOR, _AUTOSCALER, _DASHBOARD)
         found = [process for process in self._processes() if any(name in _command(process) for name in idlers)]
         _kill(found)

@@ -24,6 +24,7 @@ from rollouts.pools.pool import Event, Failure, Finished, Lost, Progressed, Star
 from rollouts.scrub import describe_error, scrub
 
 CLOSE_S = 1.0
+_UNREACHABLE = (exceptions.ActorUnavailableError, exceptions.NodeDiedError)
 _CREATION = "error raised in its creation task"
 Question = Literal["prepare", "play", "progress"]
 
@@ -155,7 +156,8 @@ class RayPool:
         """Whatever Ray says instead of an answer: the actor is of no use any more."""
         with suppress(exceptions.RayError):
             ray.kill(self._actors.pop(slot).handle)
-        return Lost(slot, why(error), preempted=isinstance(error, exceptions.RayActorError) and error.preempted)
+        preempted = isinstance(error, exceptions.RayActorError) and error.preempted
+        return Lost(slot, why(error), preempted, unreachable=isinstance(error, _UNREACHABLE))
 
 
 def why(error: BaseException) -> str:

@@ -3,13 +3,15 @@
     python -m benchmarks.graded [--episodes 32] [--reply-s 0.5]
 
 The endpoint is the scripted one, with as many seconds a reply. What calls alone would take is calls x seconds / 16,
-with 16 in flight; what rollouts take is the time until the last of them is committed in the same run.
+with 16 in flight; what rollouts take is the time until the last of them is committed in the same run. Nothing can be
+asked before an actor has played the first episode: where calls take longest, `first_request_s` is most of the rest.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import tempfile
 import time
 from dataclasses import asdict, dataclass, field
@@ -33,13 +35,13 @@ class Clock:
     """Hears how far a run is, and notes when all its episodes were committed."""
 
     episodes: int
-    begun_s: float = field(default_factory=time.perf_counter)
+    begun_s: float = field(default_factory=time.monotonic)
     played_s: float = 0.0
 
     def launch(self, *_: object) -> None: ...
     def counts(self, counts: Counts) -> None:
         if not self.played_s and counts.episodes >= self.episodes:
-            self.played_s = time.perf_counter() - self.begun_s
+            self.played_s = time.monotonic() - self.begun_s
 
     def note(self, text: str) -> None:
         print(text)
@@ -50,11 +52,14 @@ class Clock:
 
 @dataclass(frozen=True)
 class Measured:
-    """`ratio`: the wall time over the larger of the two; 1 would be perfect overlap."""
+    """`ratio`: the wall time over the larger of the two; 1 would be perfect overlap. `load` is the machine's at the
+    start (processes that want to run, of the last minute): others that work at the same time make it all slower."""
 
     episodes: int
     requests: int
     most_in_flight: int
+    load: float
+    first_request_s: float
     wall_s: float
     rollouts_s: float
     calls_s: float
@@ -63,6 +68,7 @@ class Measured:
 
 def measure(episodes: int, reply_s: float) -> Measured:
     """One run on a Ray of its own. Errors: `RunStopped` where it did not complete."""
+    load = os.getloadavg()[0]
     with tempfile.TemporaryDirectory(prefix="doom-rollouts-bench-") as folder, FakeEndpoint(delay_s=reply_s) as fake:
         config, grading = load_configs(_settings(episodes, fake.base_url, folder), None, {})
         prepared = prepare(config, open_storage(folder), grading=grading)
@@ -71,7 +77,7 @@ def measure(episodes: int, reply_s: float) -> Measured:
             pool = place.rollout_pool(prepared, signals)
             clock = Clock(episodes)
             played = play(ready, pool, clock, signals, place)
-            wall_s = time.perf_counter() - clock.begun_s
+            wall_s = time.monotonic() - clock.begun_s
             prepared.folder.finish(ready.lease)
         if played.outcome.state != "complete" or played.side is None or played.side.state != "complete":
             raise RunStopped(f"the run did not complete: {played.outcome.cause or played.side}")
@@ -80,6 +86,8 @@ def measure(episodes: int, reply_s: float) -> Measured:
             episodes=episodes,
             requests=len(fake.requests),
             most_in_flight=fake.most_in_flight,
+            load=load,
+            first_request_s=fake.requests[0].at_s - clock.begun_s,
             wall_s=wall_s,
             rollouts_s=clock.played_s,
             calls_s=calls_s,

@@ -38,6 +38,7 @@ def measure(scenario: Scenario, seeds: Sequence[int], folder: Path, frames: bool
 
 def _start(scenario: Scenario, seed: int, folder: Path) -> vzd.DoomGame:
     assert scenario.engine is not None
+    assert isinstance(scenario.engine.cfg, str)
     game = vzd.DoomGame()
     game.load_config(str(Path(vzd.scenarios_path) / scenario.engine.cfg))
     game.set_doom_config_path(str(folder / "_vizdoom.ini"))

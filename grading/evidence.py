@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from itertools import combinations
+from itertools import combinations, groupby
+from operator import itemgetter
 from typing import Any
 
 from grading.grade import Grade, Weights
 from grading.side_reading import feedback_rows, newest_grades, side_rows
+from grading.side_rows import newest_entries
 from grading.side_rows import newest_grades as newest_rows
 from grading.tally import GradeTally, disagreement, tally
 from rollouts.evidence.committed_run import CommittedRun
@@ -24,6 +26,7 @@ SECTION = "grading"
 Group = tuple[str, str, str]
 _ROLES = {"grade": "grader", "summarize": "summarizer"}
 _GRADE_KEYS = ("episode_id", "grading", "repeat", "status")
+_ENTRY_KEYS = ("unit", "episode_id", "span", "status", "cause", "score")
 _CALL_SUMS = ("tokens_in", "tokens_out", "tokens_cached")
 
 
@@ -67,18 +70,20 @@ def completed_episodes(run: CommittedRun) -> dict[str, Group]:
 
 @dataclass(frozen=True)
 class _Grader:
-    """One grader's newest grades, by (episode id, repeat)."""
+    """One grader's newest grades, by (episode id, repeat); `asked` is how many there should be of each episode."""
 
     grader_id: str
     identity: Mapping[str, Any]
     completed: Mapping[str, Group]
     grades: Mapping[tuple[str, int], Grade]
     gradings: int
+    asked: int
 
     @classmethod
     def read(cls, run: CommittedRun, side: SideFolder, grader_id: str, completed: Mapping[str, Group]) -> _Grader:
         newest, highest = newest_grades(run, grader_id, completed)
-        return cls(grader_id, side.read_identity("grades", grader_id), completed, newest, highest + 1)
+        identity, asked = side.read_identity("grades", grader_id), side.asked(grader_id)
+        return cls(grader_id, identity, completed, newest, highest + 1, asked)
 
     @property
     def source(self) -> str:
@@ -86,7 +91,7 @@ class _Grader:
 
     @property
     def repeats(self) -> int:
-        return 1 + max((repeat for _, repeat in self.grades), default=0)
+        return max(self.asked, 1 + max((repeat for _, repeat in self.grades), default=0))
 
     def as_dict(self, weights: Weights) -> dict[str, Any]:
         groups = Counter(self.completed.values())
@@ -164,9 +169,9 @@ def _compared(a: _Grader, b: _Grader, weights: Weights) -> dict[str, Any]:
 def _summarizer(
     run: CommittedRun, side: SideFolder, summarizer_id: str, completed: Mapping[str, Group]
 ) -> dict[str, Any]:
-    identity, causes = side.read_identity("summaries", summarizer_id), Counter[str]()
-    seen, entries, scores = set[str](), 0, list[float]()
-    for row in side_rows(run, "summaries", summarizer_id, ("episode_id", "status", "cause", "score")):
+    identity = side.read_identity("summaries", summarizer_id)
+    seen, entries, scores, causes = set[str](), 0, list[float](), Counter[str]()
+    for row in _entries(run, summarizer_id):
         if row["episode_id"] in completed:
             seen.add(row["episode_id"])
             entries += 1
@@ -183,6 +188,13 @@ def _summarizer(
         "degraded_by_cause": dict(sorted(causes.items())),
         "mean_score": math.fsum(scores) / len(scores) if scores else None,
     }
+
+
+def _entries(run: CommittedRun, summarizer_id: str) -> Iterator[Mapping[str, Any]]:
+    """Those that count, of one unit after the other: of one that was asked for again only the last."""
+    rows = side_rows(run, "summaries", summarizer_id, _ENTRY_KEYS)
+    for _, of_unit in groupby(rows, itemgetter("unit")):
+        yield from newest_entries(of_unit).values()
 
 
 def _credit(run: CommittedRun, side: SideFolder, credit_id: str, completed: Mapping[str, Group]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal, get_args
 
@@ -26,7 +26,10 @@ MAX_TEXT = 800
 
 @dataclass(frozen=True, slots=True)
 class FeedbackRow:
-    """One piece of feedback. `magnitude` in [0, 1]; `time` has a time zone."""
+    """One piece of feedback. `magnitude` in [0, 1]; `time` has a time zone.
+
+    Not `dated`: nobody said when, and `time` is when it was received.
+    """
 
     episode_id: str
     channel: Channel
@@ -34,6 +37,7 @@ class FeedbackRow:
     magnitude: float
     text: str
     time: datetime
+    dated: bool = field(default=True, compare=False)
 
 
 def parse_feedback(text: str, received_at: datetime) -> tuple[FeedbackRow, ...]:
@@ -60,6 +64,7 @@ def _row(line: str, received_at: datetime) -> FeedbackRow:
         magnitude=_magnitude(fields.get("magnitude", 1.0)),
         text=_text(fields, "text", required=False),
         time=_time(fields["time"]) if "time" in fields else received_at,
+        dated="time" in fields,
     )
 
 

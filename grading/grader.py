@@ -36,7 +36,7 @@ class GraderSettings:
     """Who grades and how. All of it but `max_tokens`, `use_schema` and `seed` is the grader's identity.
 
     `max_tokens` is doubled when a cut-off reply is asked for again. `summarizer_id` names the entries that are read
-    where `reads` is `summaries`.
+    where `reads` is `summaries`. `own_prompt` is asked in the place of ours, which `language` names.
     """
 
     model: str
@@ -49,6 +49,7 @@ class GraderSettings:
     max_tokens: int = 2_048
     use_schema: bool = True
     seed: int | None = None
+    own_prompt: Prompt | None = None
 
     def __post_init__(self) -> None:
         load_prompt("grader", self.language)
@@ -59,14 +60,17 @@ class GraderSettings:
             if value not in choices:
                 raise UsageError(f"grader {name} {value!r} is not known, choose one of: {', '.join(choices)}")
 
+    @property
+    def prompt(self) -> Prompt:
+        return self.own_prompt or load_prompt("grader", self.language)
+
     def identity(self) -> dict[str, Any]:
         """What the id stands for, ready for the `.json` beside the grades (with the whole prompt text)."""
-        prompt = load_prompt("grader", self.language)
         return {
             "kind": "llm",
             "model": self.model,
-            "prompt": asdict(prompt.ref),
-            "prompt_text": prompt.text,
+            "prompt": asdict(self.prompt.ref),
+            "prompt_text": self.prompt.text,
             "reads": self.reads,
             "summarizer_id": self.summarizer_id if self.reads == "summaries" else None,
             "caps": asdict(self.caps),
@@ -102,8 +106,7 @@ async def grade_task(task: GradingTask, settings: GraderSettings, call: Call, ob
 
     `BudgetSpent` and `RunStopped` from `call` pass through: the episode then stays owed.
     """
-    prompt = load_prompt("grader", settings.language)
-    summary = _summary(task, settings)
+    prompt, summary = settings.prompt, _summary(task, settings)
     request = grader_request(task, summary, settings)
     calls = [await _ask(request, call, observe)]
     if calls[0][1] is None and calls[0][0].cause not in NEVER_ASKED_AGAIN:
@@ -157,7 +160,7 @@ def _summary(task: GradingTask, settings: GraderSettings) -> TaskSummary:
 
 def grader_request(task: GradingTask, summary: TaskSummary, settings: GraderSettings) -> ChatRequest:
     """The first request for a task; a pure function of its arguments, so that it can be counted and cached."""
-    prompt = load_prompt("grader", settings.language)
+    prompt = settings.prompt
     backwards = settings.presentation == "reversed"
     axes = prompt.sections["axes"].split("\n---\n")
     labels = LABELS[::-1] if backwards else LABELS

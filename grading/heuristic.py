@@ -84,7 +84,7 @@ def reversals(steps: Sequence[TranscriptStep]) -> int:
 
 def _reverses(first: TranscriptStep, second: TranscriptStep, third: TranscriptStep) -> bool:
     blind = all(s.asked and s.schema_error is None and s.n_visible == 0 for s in (first, second, third))
-    opposite = _SIDE.sub(lambda side: _SIDES[side.group()], first.action)
+    opposite = _SIDE.sub(lambda side: _SIDES[side.group()], first.action or "")
     return blind and first.action != second.action == opposite and third.action == first.action
 
 

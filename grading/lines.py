@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from grading.grader import GraderSettings
 from grading.judge import MakeJudge, Stage, asks_models
 from grading.order import GradingOrder
 from grading.owed import Owed
@@ -105,26 +104,25 @@ def stages_of(wish: SideWish) -> list[tuple[Stage, frozenset[Stage], bool]]:
     A grading task gives credit too, except where the rule reads summaries that it does not wait for.
     """
     order = wish.order
-    reads = isinstance(order.grader, GraderSettings) and order.grader.reads == "summaries"
+    reads = order.reads_id is not None
     found: list[tuple[Stage, frozenset[Stage], bool]] = []
     if order.summarizer is not None:
         found.append(("summaries", frozenset(), True))
     if order.grader is not None:
         found.append(("grades", frozenset({"summaries"}) if reads else frozenset(), not wish.judged_where_played))
     if order.credit is not None:
-        found.append(("credit", frozenset({"summaries", "grades"}), _credit_comes_late(order, reads)))
+        found.append(("credit", frozenset({"summaries", "grades"}), _credited_by_summary(order) and not reads))
     return found
 
 
 def add_owed(pipeline: SidePipeline, owed: Owed, wish: SideWish) -> None:
-    """What earlier starts left of the committed units."""
-    late = any(stage == "credit" and fed for stage, _, fed in stages_of(wish))
+    """What earlier starts left of the committed units. Credit by summaries may follow from a new one of any unit."""
     wanted: dict[int, set[Stage]] = {}
     units = {unit.number: unit for unit in (*owed.summaries, *owed.grades, *owed.credit)}
     stages: Iterable[tuple[Stage, Iterable[int]]] = (
         ("summaries", [unit.number for unit in owed.summaries]),
         ("grades", [unit.number for unit in owed.grades]),
-        ("credit", list(units) if late else [unit.number for unit in owed.credit]),
+        ("credit", list(units) if _credited_by_summary(wish.order) else [unit.number for unit in owed.credit]),
     )
     for stage, numbers in stages:
         for number in numbers:
@@ -133,5 +131,5 @@ def add_owed(pipeline: SidePipeline, owed: Owed, wish: SideWish) -> None:
         pipeline.add(units[number], wanted[number])
 
 
-def _credit_comes_late(order: GradingOrder, reads: bool) -> bool:
-    return order.credit is not None and order.credit.rule.name == "summary" and not reads
+def _credited_by_summary(order: GradingOrder) -> bool:
+    return order.credit is not None and order.credit.rule.name == "summary"

@@ -29,7 +29,8 @@ class GradingOrder:
     """`grader`: a model's settings, `heuristic`, `explicit` (people's feedback alone) or None; so for the others.
 
     `out` is the path or URI below which the run folder `run_id` lies. `repeats` asks the same question that often.
-    `retry_ungraded_before`: a grade without score that was given before this time is asked for again, once.
+    `retry_ungraded_before`: a grade without score that was given before this time is asked for again, once;
+    `retry_degraded_before`: so is a summary entry without one.
     `endpoint`, `calls` and `prices` serve grader and summarizer alike.
     """
 
@@ -41,6 +42,7 @@ class GradingOrder:
     weights: Weights = field(default_factory=Weights)
     repeats: int = 1
     retry_ungraded_before: datetime | None = None
+    retry_degraded_before: datetime | None = None
     endpoint: Endpoint | None = None
     calls: CallSettings = field(default_factory=CallSettings)
     prices: Mapping[str, Price] = field(default_factory=lambda: PRICES)
@@ -52,11 +54,7 @@ class GradingOrder:
             raise UsageError("a model is asked for and no endpoint is known: set OPENAI_BASE_URL or --base-url")
         if self.credit is not None and self.grader is None:
             raise UsageError("credit needs a grader: it spreads the grade of an episode")
-        if (
-            isinstance(self.grader, GraderSettings)
-            and self.grader.reads == "summaries"
-            and not self.grader.summarizer_id
-        ):
+        if isinstance(self.grader, GraderSettings) and self.grader.reads == "summaries" and not self.reads_id:
             raise UsageError("a grader that reads summaries needs to know whose (summarizer_id)")
         if self.credit is not None and self.credit.rule.name == "summary" and self.summarizer is None:
             raise UsageError("credit rule 'summary' needs a summarizer: its scores say what a key step was")
@@ -79,6 +77,13 @@ class GradingOrder:
     def summarizer_id(self) -> str | None:
         """The folder name below `summaries/`, and below `calls/`."""
         return self.summarizer.summarizer_id if self.summarizer else None
+
+    @property
+    def reads_id(self) -> str | None:
+        """The summarizer whose entries the grader reads; None where it reads none."""
+        if isinstance(self.grader, GraderSettings) and self.grader.reads == "summaries":
+            return self.grader.summarizer_id
+        return None
 
     @property
     def credit_id(self) -> str | None:

@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from grading.order import GradingOrder
 from grading.said import Said, read_said, said_sha256
-from grading.side_rows import newest_grades
+from grading.side_rows import newest_entries, newest_grades
+from grading.task_summary import Cuts
 from rollouts.plan import episode_ids
 from rollouts.records import Unit
 from rollouts.run.run_folder import RunFolder
@@ -21,11 +22,15 @@ from rollouts.run.side_tables import SideTables
 from rollouts.shards.reading import read_table
 from rollouts.shards.writing import shard_name
 
-GRADE_KEYS = ("episode_id", "grading", "repeat", "status", "feedback_sha256", "graded_at")
-ENTRY_KEYS = ("episode_id", "status")
+GRADE_KEYS = ("episode_id", "grading", "repeat", "status", "feedback_sha256", "graded_at", "cut")
+ENTRY_KEYS = ("episode_id", "span", "status", "summarized_at")
 CREDIT_KEYS = ("episode_id", "grading", "repeat")
 READERS = 8
 Keys = Sequence[Mapping[str, Any]]
+Times = Mapping[str, datetime]
+"""Episode id → a time."""
+NEVER: Times = {}
+_LAST = datetime.max.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True)
@@ -64,23 +69,33 @@ class Wanted:
     retry_ungraded_before: datetime | None = None
     said: Said = field(default_factory=dict)
 
-    def questions(self, episode_ids: Iterable[str], rows: Keys) -> list[Question]:
-        """The grades owed of some completed episodes, of whose committed rows GRADE_KEYS are given."""
+    def questions(self, episode_ids: Iterable[str], rows: Keys, replaced: Times = NEVER) -> list[Question]:
+        """The grades owed of some completed episodes, of whose committed rows GRADE_KEYS are given.
+
+        `replaced` says when summaries that the grader reads were last replaced.
+        """
         by_episode: dict[str, list[Mapping[str, Any]]] = {}
         for row in rows:
             by_episode.setdefault(row["episode_id"], []).append(row)
-        return [question for key in episode_ids for question in self._of_episode(key, by_episode.get(key, ()))]
+        return [
+            question
+            for key in episode_ids
+            for question in self._of_episode(key, by_episode.get(key, ()), replaced.get(key))
+        ]
 
-    def _of_episode(self, key: str, rows: Keys) -> Iterator[Question]:
-        """A grading is of one state of the feedback: what was said since starts the next one."""
+    def _of_episode(self, key: str, rows: Keys, replaced: datetime | None) -> Iterator[Question]:
+        """A grading is of one state of what is read: feedback or summaries since then start the next one."""
         told = said_sha256(self.said.get(key, ()))
+
+        def is_current(row: Mapping[str, Any]) -> bool:
+            return row["feedback_sha256"] == told and not _read_before(row, replaced)
+
         top = max((row["grading"] for row in rows), default=0)
-        is_current = all(row["feedback_sha256"] == told for row in rows if row["grading"] == top)
-        going = top if is_current else top + 1
+        going = top if all(is_current(row) for row in rows if row["grading"] == top) else top + 1
         newest = newest_grades(rows)
         for repeat in range(self.repeats):
             row = newest.get((key, repeat))
-            if row is None or row["feedback_sha256"] != told:
+            if row is None or not is_current(row):
                 yield Question(key, going, repeat)
             elif self._again(row):
                 yield Question(key, max(going, row["grading"] + 1), repeat)
@@ -90,15 +105,47 @@ class Wanted:
         return before is not None and row["status"] == "ungraded" and row["graded_at"] < before
 
 
-def wanted_of(order: GradingOrder, folder: RunFolder) -> Wanted:
-    """What the order wants, with the run's feedback as it is now."""
-    return Wanted(order.repeats, order.retry_ungraded_before, read_said(folder))
+def _read_before(row: Mapping[str, Any], replaced: datetime | None) -> bool:
+    """Whether a grade read summaries that were replaced since. One whose task was short enough has read none."""
+    return replaced is not None and row["graded_at"] < replaced and Cuts.from_json(row["cut"]).was_too_long
 
 
-def unsummarized(episode_ids: Iterable[str], rows: Keys) -> list[str]:
-    """The episodes without entries. (One without a decision has none to give: it is for the caller to know.)"""
-    done = {row["episode_id"] for row in rows}
-    return [key for key in episode_ids if key not in done]
+def wanted_of(order: GradingOrder, folder: RunFolder, said: Said | None = None) -> Wanted:
+    """What the order wants, with the run's feedback as it is now, or with `said`."""
+    return Wanted(order.repeats, order.retry_ungraded_before, read_said(folder) if said is None else said)
+
+
+def unsummarized(episode_ids: Iterable[str], rows: Keys, retry_before: datetime | None = None) -> list[str]:
+    """The episodes without entries, and those of which `degraded_spans` are to be asked for again.
+
+    (One without a decision has no entries to give: it is for the caller to know.)
+    """
+    done, again = {row["episode_id"] for row in rows}, degraded_spans(rows, retry_before)
+    return [key for key in episode_ids if key not in done or key in again]
+
+
+def degraded_spans(rows: Keys, before: datetime | None) -> dict[str, list[int]]:
+    """Episode id → the spans whose entry that counts is a degraded one from before that time; None: no time."""
+    found: dict[str, list[int]] = {}
+    for (key, span), row in newest_entries(rows).items():
+        if before is not None and row["status"] == "degraded" and row["summarized_at"] < before:
+            found.setdefault(key, []).append(span)
+    return {key: sorted(spans) for key, spans in found.items()}
+
+
+def replaced(order: GradingOrder, rows: Keys) -> dict[str, datetime]:
+    """Episode id → when an entry with a score last took the place of a degraded one, of the entries `rows` that the
+    order's grader reads. Where that is still to be tried it counts as done, at the end of time."""
+    found: dict[str, datetime] = {}
+    degraded: set[tuple[str, int]] = set()
+    for row in rows:
+        key = (row["episode_id"], row["span"])
+        if row["status"] == "degraded":
+            degraded.add(key)
+        elif key in degraded:
+            found[key[0]] = max(row["summarized_at"], found.get(key[0], row["summarized_at"]))
+    before = order.retry_degraded_before if order.reads_id == order.summarizer_id else None
+    return found | dict.fromkeys(degraded_spans(rows, before), _LAST)
 
 
 def uncredited(episode_ids: Iterable[str], grades: Keys, credit: Keys, scored: Collection[str] | None) -> list[str]:
@@ -115,16 +162,24 @@ def uncredited(episode_ids: Iterable[str], grades: Keys, credit: Keys, scored: C
 
 def scored_episodes(rows: Keys) -> set[str]:
     """The episodes each of whose entries has a score: those that the credit rule `summary` can serve."""
-    without = {row["episode_id"] for row in rows if row["status"] != "ok"}
-    return {row["episode_id"] for row in rows} - without
+    newest = newest_entries(rows).values()
+    return {row["episode_id"] for row in newest} - {row["episode_id"] for row in newest if row["status"] != "ok"}
 
 
-def find_owed(folder: RunFolder, order: GradingOrder, units: Sequence[Unit], *, credit_only: bool = False) -> Owed:
+def find_owed(
+    folder: RunFolder,
+    order: GradingOrder,
+    units: Sequence[Unit],
+    *,
+    credit_only: bool = False,
+    said: Said | None = None,
+) -> Owed:
     """What `order` still wants of `units` (committed ones). Errors: `StorageError`.
 
-    `credit_only`: the credit alone, from the newest grades that are there, whatever else is owed.
+    `credit_only`: the credit alone, from the newest grades that are there, whatever else is owed. `said` is taken for
+    the run's feedback where it is given.
     """
-    look = _Look(folder, order)
+    look = _Look(folder, order, said)
     with ThreadPoolExecutor(READERS) as readers:
         found = list(readers.map(look.at, units))
     if credit_only:
@@ -149,13 +204,14 @@ class _OfUnit:
 class _Look:
     """The key columns of a whole run, and what they say of one unit."""
 
-    def __init__(self, folder: RunFolder, order: GradingOrder) -> None:
+    def __init__(self, folder: RunFolder, order: GradingOrder, said: Said | None) -> None:
         side = SideTables(folder)
         self._folder = folder
         self._order = order
-        self._wanted = wanted_of(order, folder)
+        self._wanted = wanted_of(order, folder, said)
         self._grades = side.keys("grades", order.grader_id, GRADE_KEYS) if order.grader_id else {}
         self._entries = side.keys("summaries", order.summarizer_id, ENTRY_KEYS) if order.summarizer_id else {}
+        self._read = side.keys("summaries", order.reads_id, ENTRY_KEYS) if order.reads_id else {}
         self._credit = side.keys("credit", order.credit_id, CREDIT_KEYS) if order.credit_id else {}
 
     def at(self, unit: Unit) -> _OfUnit:
@@ -171,8 +227,9 @@ class _Look:
     ) -> tuple[Sequence[object], Sequence[object], Sequence[object]]:
         order, grades = self._order, self._grades.get(unit.number, ())
         entries = self._entries.get(unit.number, ())
-        questions = self._wanted.questions(episodes, grades) if order.grader else ()
-        summaries = unsummarized(with_steps, entries) if order.summarizer else ()
+        since = replaced(order, self._read.get(unit.number, ()))
+        questions = self._wanted.questions(episodes, grades, since) if order.grader else ()
+        summaries = unsummarized(with_steps, entries, order.retry_degraded_before) if order.summarizer else ()
         if order.credit is None:
             return questions, summaries, ()
         scored = scored_episodes(entries) if order.credit.rule.name == "summary" else None

@@ -36,7 +36,9 @@ LAST_TASKS_S = 30.0
 CLOSE_S = 5.0
 STATUS_S = 1.0
 NEVER_BLAMED = DeathCaps(together=10**9)
-LANE_LIMITS = Limits(unit_deaths=NEVER_BLAMED, failed_episodes=None, stall_s=60.0, first_decision_s=60.0)
+LANE_LIMITS = Limits(
+    unit_deaths=NEVER_BLAMED, failed_episodes=None, stall_s=60.0, first_decision_s=60.0, quiet_s=float("inf")
+)
 """No unit is to blame for the death of an actor that has many under way; an episode without a grade is no failure."""
 LOCAL_LIMITS = replace(LANE_LIMITS, stall_s=float("inf"), first_decision_s=float("inf"))
 

@@ -20,7 +20,7 @@ from grading.transcript import (
 from rollouts.errors import TryVoid
 from rollouts.records import EpisodeKey, Unit
 from rollouts.run.run_folder import RunFolder
-from rollouts.shards.reading import iter_batches, read_table
+from rollouts.shards.reading import iter_batches, read_table, to_rows
 from rollouts.shards.writing import shard_name
 from rollouts.store.storage import Storage
 
@@ -104,7 +104,7 @@ class RunReader:
 def _steps(storage: Storage, path: str) -> Iterator[tuple[str, TranscriptStep]]:
     """(episode id, decision) of a `steps` shard, as it lies there."""
     for batch in iter_batches(storage, path, STEP_COLUMNS):
-        for row in batch.to_pylist():
+        for row in to_rows(batch):
             yield row["episode_id"], step_from_row(row)
 
 
@@ -121,4 +121,4 @@ def _baseline(scenario: Mapping[str, Any]) -> Baseline | None:
     """The scenario's means, where the run was played under the settings that they were measured with."""
     means = scenario["baselines"]
     hold = scenario.get("baselines_hold", (scenario["tics"], scenario["step_cap"]) == _PUBLISHED)
-    return Baseline(means["random"], means["oracle"]) if means and hold else None
+    return Baseline(means["random"], means["oracle"]) if means and hold and means["oracle"] is not None else None

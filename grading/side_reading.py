@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from grading.grade import Grade
 from grading.side_rows import GRADE_COLUMNS, grade_of
 from rollouts.evidence.committed_run import CommittedRun
+from rollouts.run.side_tables import SideTables
 from rollouts.shards.reading import iter_batches
 
 Rows = Iterator[dict[str, Any]]
@@ -18,18 +19,18 @@ _GRADE_COLUMNS = (
 
 
 def side_rows(run: CommittedRun, table: str, id: str, columns: Sequence[str]) -> Rows:
-    """The rows of one side table, as `{column: value}`, part by part in the order of their names."""
-    return _rows(run, run.path(table, id), columns)
+    """The rows of one side table, as `{column: value}`, unit by unit and part by part as they were added."""
+    return _rows(run, [part.path for part in SideTables(run.folder).all_parts(table, id)], columns)
 
 
 def feedback_rows(run: CommittedRun, columns: Sequence[str]) -> Rows:
     """What people said, in the order in which it was handed in."""
-    return _rows(run, run.path("feedback"), columns)
+    files = run.storage.list(run.path("feedback"))
+    return _rows(run, sorted(file.path for file in files if file.name.endswith(".parquet")), columns)
 
 
-def _rows(run: CommittedRun, folder: str, columns: Sequence[str]) -> Rows:
-    shards = sorted(file.path for file in run.storage.list(folder) if file.name.endswith(".parquet"))
-    for path in shards:
+def _rows(run: CommittedRun, paths: Iterable[str], columns: Sequence[str]) -> Rows:
+    for path in paths:
         for batch in iter_batches(run.storage, path, columns):
             yield from batch.to_pylist()
 

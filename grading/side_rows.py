@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -137,7 +136,10 @@ GRADE_COLUMNS = (
     *("episode_id", "grading", "repeat", "source", "status", "cause", "detail", "goal_achievement", "process_quality"),
     *("user_satisfaction", "label", "reason", "flags", "cut", "model", "feedback_sha256", "graded_at"),
 )
-ENTRY_COLUMNS = ("episode_id", "span", "tool_call_id", "timestamp", "tool_call", "summary", "score", "status", "cause")
+ENTRY_COLUMNS = (
+    *("episode_id", "span", "tool_call_id", "timestamp", "tool_call", "summary", "score", "status", "cause"),
+    "summarized_at",
+)
 
 
 def reply_of(row: Mapping[str, Any]) -> ChatReply:
@@ -159,7 +161,7 @@ def grade_of(row: Mapping[str, Any]) -> Grade:
         cause=Cause(row["cause"]) if row["cause"] else None,
         detail=row["detail"],
         flags=tuple(row["flags"] or ()),
-        cuts=Cuts(**json.loads(row["cut"] or "{}")),
+        cuts=Cuts.from_json(row["cut"]),
         model=row["model"],
     )
 
@@ -171,11 +173,16 @@ def entry_of(row: Mapping[str, Any]) -> Entry:
 
 
 def entries_by_episode(rows: Iterable[Mapping[str, Any]]) -> dict[str, list[Entry]]:
-    """Episode id → its entries, span by span."""
+    """Episode id → its entries that count, span by span."""
     found: dict[str, list[Entry]] = {}
-    for row in sorted(rows, key=lambda row: int(row["span"])):
+    for row in sorted(newest_entries(rows).values(), key=lambda row: int(row["span"])):
         found.setdefault(row["episode_id"], []).append(entry_of(row))
     return found
+
+
+def newest_entries(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[str, int], Mapping[str, Any]]:
+    """(episode id, span) → the row that counts: the last of `rows`, which come part by part."""
+    return {(row["episode_id"], row["span"]): row for row in rows}
 
 
 def newest_grades(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[str, int], Mapping[str, Any]]:

@@ -48,7 +48,8 @@ class SummarizerSettings:
     """Who summarizes and how. `batch` is 1-20 pairs a call; `max_tokens` allows for `tokens_a_pair` each.
 
     `use_schema` asks the endpoint for one object with the array as its only value; without it, for the array alone.
-    `context_exchanges` is how much recent context an episode's batches get.
+    `context_exchanges` is how much recent context an episode's batches get. `own_prompt` is asked in the place of ours,
+    which `language` names.
     """
 
     model: str
@@ -60,20 +61,24 @@ class SummarizerSettings:
     tokens_a_pair: int = 400
     use_schema: bool = True
     seed: int | None = None
+    own_prompt: Prompt | None = None
 
     def __post_init__(self) -> None:
         load_prompt("summarizer", self.language)
         if not 1 <= self.batch <= MAX_BATCH:
             raise UsageError(f"summarizer batch {self.batch} is not from 1 to {MAX_BATCH} pairs")
 
+    @property
+    def prompt(self) -> Prompt:
+        return self.own_prompt or load_prompt("summarizer", self.language)
+
     def identity(self) -> dict[str, Any]:
         """What the id stands for, ready for the `.json` beside the summaries (with the whole prompt text)."""
-        prompt = load_prompt("summarizer", self.language)
         return {
             "kind": "llm",
             "model": self.model,
-            "prompt": asdict(prompt.ref),
-            "prompt_text": prompt.text,
+            "prompt": asdict(self.prompt.ref),
+            "prompt_text": self.prompt.text,
             "batch": self.batch,
             "context_exchanges": self.context_exchanges,
             "temperature": self.temperature,
@@ -124,7 +129,7 @@ async def summarize(
             raise result
     entries = tuple(ask.entry or degraded(ask.pair, ask.refusal.cause if ask.refusal else None) for ask in asks)
     calls = tuple(judged for worker in workers for judged in worker.calls)
-    return Summaries(entries, load_prompt("summarizer", settings.language).ref, calls)
+    return Summaries(entries, settings.prompt.ref, calls)
 
 
 class _Batch:
@@ -208,7 +213,7 @@ def summarizer_request(
     reasons: Sequence[tuple[str, ReplyRefused]] = (),
 ) -> ChatRequest:
     """The request for one batch: context, numbered pairs, closing request, and why pairs are asked for again."""
-    prompt = load_prompt("summarizer", settings.language)
+    prompt = settings.prompt
     system = prompt.fill("system", tool_call_limit=TOOL_CALL_LIMIT, summary_limit=SUMMARY_LIMIT)
     user = prompt.fill(
         "user",

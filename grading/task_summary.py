@@ -7,11 +7,13 @@ from it. When the whole is too long, turns in the middle go: what stays is 55 % 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 from grading.text import cut, quote
 from grading.transcript import Exchange, HostAgent, Transcript
+from rollouts.errors import UsageError
 
 HEAD_SHARE = 0.55
 TAIL_SHARE = 0.45
@@ -34,9 +36,19 @@ class Caps:
 
 
 def whole_for_context(context_tokens: int, reply_tokens: int, language: str) -> int:
-    """A whole-summary cap that fits a grader's context, beside the instructions and the reply; cautious."""
+    """A whole-summary cap that fits a grader's context, beside the instructions and the reply; never above the usual.
+
+    What people wrote, mostly nothing, is not counted. Raises `UsageError` where there is no room worth the name.
+    """
+    a_token = _CHARACTERS_A_TOKEN[language]
     room = context_tokens - reply_tokens - _PROMPT_TOKENS
-    return max(_MIN_WHOLE, min(Caps().whole, int(room * _CHARACTERS_A_TOKEN[language])))
+    if room * a_token < _MIN_WHOLE:
+        least = reply_tokens + _PROMPT_TOKENS + math.ceil(_MIN_WHOLE / a_token)
+        raise UsageError(
+            f"a grader's context of {context_tokens} tokens is too small: instructions, reply and {_MIN_WHOLE} "
+            f"characters of the episode take at least {least}"
+        )
+    return min(Caps().whole, int(room * a_token))
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +68,19 @@ class Cuts:
     def anything(self) -> bool:
         return any(asdict(self).values())
 
+    @property
+    def was_too_long(self) -> bool:
+        """Whether the whole did not fit as it was, so that summaries were read where there are any."""
+        return bool(self.turns_summarized or self.turns_left_out or self.over)
+
     def to_json(self) -> str:
         """The `cut` column: the counts that are not 0, as compact JSON."""
         return json.dumps({name: n for name, n in asdict(self).items() if n}, separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str | None) -> Cuts:
+        """What `to_json` has written; nothing was cut where there is no text."""
+        return cls(**json.loads(text or "{}"))
 
 
 @dataclass(frozen=True, slots=True)

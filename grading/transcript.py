@@ -18,19 +18,21 @@ STEP_COLUMNS = (
 )  # fmt: skip
 NOT_ASKED = "(the agent was not asked)"
 NO_ANSWER = "(no answer)"
+TOO_LATE = "too late: the episode was over before anything could be sent"
 
 
 @dataclass(frozen=True, slots=True)
 class TranscriptStep:
     """One decision, as far as grading reads it. `tick` counts from 0; `tics` is its length in engine tics.
 
-    `answer` is the agent's own, `action` what was sent; they differ where `schema_error` names a cause. `before` and
-    `after` hold the counters that the scenario has. `n_visible` is None where nothing was counted.
+    `answer` is the agent's own, `action` what was sent; they differ where `schema_error` names a cause, and nothing was
+    sent where the episode was over before the agent, in real time, had thought. `before` and `after` hold the counters
+    that the scenario has. `n_visible` is None where nothing was counted.
     """
 
     tick: int
     state: str
-    action: str
+    action: str | None
     answer: str | None = None
     asked: bool = True
     schema_error: str | None = None
@@ -48,7 +50,7 @@ class TranscriptStep:
         """The agent's reply as the transcript shows it."""
         if not self.asked:
             return NOT_ASKED
-        if self.schema_error is None:
+        if self.schema_error is None and self.action is not None:
             return self.action
         return NO_ANSWER if self.answer is None else self.answer
 
@@ -94,7 +96,7 @@ class Span:
 
 
 def spans(steps: Sequence[TranscriptStep]) -> tuple[Span, ...]:
-    """`steps` in order, joined. An event ends its span; a decision out of schema is a span of its own."""
+    """`steps` in order, joined. An event ends its span; a decision that failed is a span of its own."""
     groups: list[list[TranscriptStep]] = []
     for step in steps:
         if groups and _joins(groups[-1][-1], step):
@@ -105,7 +107,7 @@ def spans(steps: Sequence[TranscriptStep]) -> tuple[Span, ...]:
 
 
 def _joins(previous: TranscriptStep, step: TranscriptStep) -> bool:
-    quiet = not previous.events and previous.schema_error is None and step.schema_error is None
+    quiet = not previous.events and failure(previous) is None and failure(step) is None
     return quiet and previous.reply == step.reply
 
 
@@ -217,10 +219,13 @@ def pair_id(episode_id: str, span: Span) -> str:
 
 def failure(step: TranscriptStep) -> str | None:
     """How a decision failed, in one line, with what was sent in place of the answer."""
-    if step.schema_error is None:
+    if not step.asked:
         return None
+    sent = TOO_LATE if step.action is None else f"sent instead: {step.action}"
+    if step.schema_error is None:
+        return sent if step.action is None else None
     told = f": {step.error}" if step.error else ""
-    return f"{step.schema_error}{told}; sent instead: {step.action}"
+    return f"{step.schema_error}{told}; {sent}"
 
 
 def _outcome(facts: EpisodeFacts, steps: Sequence[TranscriptStep]) -> tuple[tuple[str, str | int | float | None], ...]:

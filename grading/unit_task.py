@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 from grading.credit import credit_rows
-from grading.entries import Entry, scores_by_tick, stand_ins
+from grading.entries import scores_by_tick, stand_ins
 from grading.feedback import FeedbackRow
 from grading.grade import Grade, r_human
-from grading.grader import GraderSettings
 from grading.order import GradingOrder
-from grading.owed import CREDIT_KEYS, Question, scored_episodes, uncredited
+from grading.owed import CREDIT_KEYS, Question, Wanted, degraded_spans, replaced, scored_episodes, uncredited
 from grading.played import PlayedEpisode
 from grading.said import said_sha256
 from grading.side_rows import (
@@ -71,7 +70,8 @@ class UnitTask:
         self._credit_keys = self._read("credit", order.credit_id, CREDIT_KEYS)
         self._entry_rows = self._read("summaries", order.summarizer_id, ENTRY_COLUMNS)
         self.entries = entries_by_episode(self._entry_rows)
-        self.entries_read_by_grader = self._grader_entries()
+        self._rows_read_by_grader = self._read_by_grader()
+        self.entries_read_by_grader = entries_by_episode(self._rows_read_by_grader)
 
     @property
     def ids(self) -> list[str]:
@@ -80,6 +80,23 @@ class UnitTask:
 
     def episode(self, episode_id: str) -> PlayedEpisode:
         return next(episode for episode in self.played if episode.id == episode_id)
+
+    def questions(self, wanted: Wanted) -> list[Question]:
+        """The grades that are owed of the unit."""
+        if self._order.grader is None:
+            return []
+        return wanted.questions(self.ids, self.committed_grades, replaced(self._order, self._rows_read_by_grader))
+
+    def spans_owed(self) -> list[tuple[PlayedEpisode, list[int]]]:
+        """Each episode of which spans are to be summarized, with their numbers: all, or those to be asked for again."""
+        again = degraded_spans(self._entry_rows, self._order.retry_degraded_before)
+        found: list[tuple[PlayedEpisode, list[int]]] = []
+        for episode in self.played:
+            done = episode.id in self.entries
+            numbers = again.get(episode.id, []) if done else list(range(len(spans(episode.steps))))
+            if numbers:
+                found.append((episode, numbers))
+        return found
 
     def stand_ins(self, episode_id: str) -> dict[str, StandIn]:
         """The scored entries of an episode, for a grader that reads summaries."""
@@ -98,10 +115,12 @@ class UnitTask:
         key = self.episode(question.episode_id).key
         self._grades.append(self.make.grade(key, grade, str(self._order.grader_id), **columns))
 
-    def add_entries(self, episode: PlayedEpisode, made: Summaries) -> None:
-        for number, (span, entry) in enumerate(zip(spans(episode.steps), made.entries, strict=True)):
+    def add_entries(self, episode: PlayedEpisode, numbers: Sequence[int], made: Summaries) -> None:
+        """The entries of the spans of these numbers."""
+        found = spans(episode.steps)
+        for number, entry in zip(numbers, made.entries, strict=True):
             columns = {"span": number, "summarizer_id": self._order.summarizer_id}
-            self._entries.append(self.make.entry(episode.key, span, entry, made.prompt, **columns))
+            self._entries.append(self.make.entry(episode.key, found[number], entry, made.prompt, **columns))
 
     def finish(self, *, with_credit: bool = True) -> SideReport:
         """Stage all that was added, with the credit that can be given now. Errors: `StorageError`."""
@@ -132,34 +151,27 @@ class UnitTask:
         self._next[table] = len(parts)
         return read_side(self._side.folder.storage, parts, columns)
 
-    def _grader_entries(self) -> Mapping[str, Sequence[Entry]]:
-        grader = self._order.grader
-        if not isinstance(grader, GraderSettings) or grader.reads != "summaries":
-            return {}
-        if grader.summarizer_id == self._order.summarizer_id:
-            return self.entries
-        rows = self._side.rows("summaries", str(grader.summarizer_id), self.unit, ENTRY_COLUMNS)
-        return entries_by_episode(rows)
+    def _read_by_grader(self) -> Rows:
+        reads = self._order.reads_id
+        if reads is None or reads == self._order.summarizer_id:
+            return self._entry_rows if reads else []
+        return self._side.rows("summaries", reads, self.unit, ENTRY_COLUMNS)
 
     def _credit(self) -> Rows:
         credit = self._order.credit
         if credit is None:
             return []
         by_summary = credit.rule.name == "summary"
-        scored = scored_episodes((*self._entry_rows, *self._entries)) if by_summary else None
+        scored = scored_episodes(self._entry_rows) if by_summary else None
         grades = (*self.committed_grades, *self._grades)
         newest, found = newest_grades(grades), Rows()
         for key in uncredited(self.ids, grades, self._credit_keys, scored):
             episode, graded = self.episode(key), newest[key, 0]
             r = r_human(grade_of(graded), self._order.weights)
-            rows = credit_rows(r, episode.steps, credit, scores_by_tick(self._entries_of(key)) if by_summary else None)
+            rows = credit_rows(r, episode.steps, credit, scores_by_tick(self.entries[key]) if by_summary else None)
             if rows and r is not None:
                 found += self.make.credit(episode.key, rows, dict(graded), r, self._order)
         return found
-
-    def _entries_of(self, episode_id: str) -> Sequence[Entry]:
-        made = [row for row in self._entries if row["episode_id"] == episode_id]
-        return self.entries.get(episode_id) or entries_by_episode(made)[episode_id]
 
     def _in_order(self, rows: Rows) -> Rows:
         """Episode by episode as the unit has them: tasks end in any order, the shard does not show it."""

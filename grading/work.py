@@ -40,9 +40,11 @@ T = TypeVar("T")
 
 
 def declare(side: SideFolder, lease: Lease, order: GradingOrder) -> None:
-    """Write the texts behind the order's ids; to be done by the driver before it sends the first unit."""
+    """Write down what is asked for, and the texts behind the order's ids; to be done before the first unit is sent."""
     for table, id, identity in order.folders():
         side.declare(lease, table, id, identity)
+    if order.grader_id is not None:
+        side.ask(lease, order.grader_id, order.repeats)
 
 
 class GradingWorker:
@@ -66,7 +68,7 @@ class GradingWorker:
     async def grade_unit(self, unit: Unit, attempt: str, call: Call | None = None) -> SideReport:
         """Grade what is owed of the unit, and give credit for it where the rule has all that it needs."""
         task = await asyncio.to_thread(self._begin, unit, attempt, texts=self.order.source == "llm")
-        questions = self._wanted.questions(task.ids, task.committed_grades) if self.order.grader else []
+        questions = task.questions(self._wanted)
         if isinstance(self.order.grader, GraderSettings):
             await self._ask_grades(task, self.order.grader, questions, call)
         else:
@@ -74,20 +76,20 @@ class GradingWorker:
         return await asyncio.to_thread(task.finish)
 
     async def summarize_unit(self, unit: Unit, attempt: str, call: Call) -> SideReport:
-        """Write an offload entry for each span of each episode that has none."""
+        """Write an offload entry for each span of each episode that has none, and for those to be asked for again."""
         settings = self.order.summarizer
         assert settings is not None, "the order has no summarizer"
         task = await asyncio.to_thread(self._begin, unit, attempt, texts=True)
         ledger = await asyncio.to_thread(self._open_ledger, task, call, "summarize", settings.summarizer_id)
-        played = [episode for episode in task.played if episode.steps and episode.id not in task.entries]
 
-        async def one(episode: PlayedEpisode) -> None:
+        async def one(episode: PlayedEpisode, numbers: Sequence[int]) -> None:
             pairs = episode_pairs(episode.facts, episode.steps)
             context = partial(_context, episode, settings.context_exchanges)
-            made: Summaries = await summarize(pairs, context, settings, ledger, ledger.observer(episode.key))
-            task.add_entries(episode, made)
+            asked = [pairs[number] for number in numbers]
+            made: Summaries = await summarize(asked, context, settings, ledger, ledger.observer(episode.key))
+            task.add_entries(episode, numbers, made)
 
-        await _all_ended(task, [one(episode) for episode in played], ledger)
+        await _all_ended(task, [one(episode, numbers) for episode, numbers in task.spans_owed()], ledger)
         return await asyncio.to_thread(task.finish, with_credit=False)
 
     def credit_unit(self, unit: Unit, attempt: str) -> SideReport:

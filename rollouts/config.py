@@ -13,9 +13,11 @@ from typing import Any, Literal, get_args
 from rollouts.errors import UsageError
 from rollouts.frames import FRAME_FORMATS, FrameFormat
 from rollouts.grading_config import GRADERS, GRADING_KINDS, GradingConfig
-from rollouts.policies.registry import check_policy
+from rollouts.policies.registry import check_policy, check_teacher
+from rollouts.read_files import ReadFiles, read_files, rubric_with_whole_path, with_whole_path
+from rollouts.realtime import MEANWHILE, Meanwhile, RealTime
 from rollouts.rubrics import RUBRICS
-from rollouts.scenarios import SCENARIOS, Scenario, find_scenario
+from rollouts.scenarios import PUBLISHED_SCENARIOS, SCENARIOS, Scenario
 from rollouts.seeds import MAX_SEED, PUBLISHED, parse_seeds
 from rollouts.settings import Given, Kind, convert, flag, layers, one_line, unknown
 
@@ -28,22 +30,28 @@ _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}", re.ASCII)
 class RunConfig:
     """Everything that a run can be told. `load_config` makes checked ones; the constructor checks nothing.
 
-    `scenarios` holds registry names or `module:ATTRIBUTE`; `policies` holds `NAME` or `NAME:ARGUMENT`.
+    `scenarios` holds registry names, whole paths of scenario files, or `module:ATTRIBUTE`; `rubric_files` holds
+    `[SCENARIO:]MODE=PATH`; `policies` holds `NAME` or `NAME:ARGUMENT`. `read` is what those files held when the
+    configuration was loaded: it goes with it to workers that may not have them, and into no record.
     `seeds` is None for the published seeds of each scenario; `tics` and `step_cap` are None for each scenario's own.
     `actors` is None for one a CPU (the local pool is this process alone, whatever it says); `episodes_per_unit` is
     None for the plan's own rule. `out` is a folder or a URI.
+    `realtime` is None where the game stands still while a policy thinks; `latency_ms` is None where that is measured.
     `policy_server`: how many actors hold the networks for all others, 0 for none.
     An actor's process is replaced after `recycle_after` episodes or above `recycle_above_mb` MiB of memory.
     """
 
-    scenarios: tuple[str, ...] = tuple(SCENARIOS)
+    scenarios: tuple[str, ...] = PUBLISHED_SCENARIOS
     rubrics: tuple[str, ...] = ("rule",)
+    rubric_files: tuple[str, ...] = ()
     policies: tuple[str, ...] = ("oracle",)
     seeds: tuple[int, ...] | None = None
     episodes_per_seed: int = 1
     tics: int | None = None
     step_cap: int | None = None
     frames: FrameFormat = "png"
+    realtime: Meanwhile | None = None
+    latency_ms: float | None = None
     actors: int | None = None
     pool: PoolName = "ray"
     address: str | None = None
@@ -62,10 +70,12 @@ class RunConfig:
     policy_server_gpus: float = 0.0
     policy_server_batch: int = 64
     policy_server_wait_ms: float = 2.0
+    read: ReadFiles | None = dataclasses.field(default=None, repr=False, compare=False)
 
     def resolved(self) -> tuple[Scenario, ...]:
-        """The scenarios themselves, in the order given."""
-        return tuple(find_scenario(name) for name in self.scenarios)
+        """The scenarios themselves, in the order given. Errors: `UsageError` for those that cannot be had."""
+        files = self.read or read_files(self.scenarios, self.rubric_files)
+        return tuple(map(files.scenario, self.scenarios))
 
     def scenario(self, name: str) -> Scenario:
         """The scenario of this run that calls itself `name` (what units and rows carry)."""
@@ -85,9 +95,14 @@ class RunConfig:
         """Most decisions an episode."""
         return scenario.step_cap if self.step_cap is None else self.step_cap
 
+    def real_time(self) -> RealTime | None:
+        """How thinking costs game time; None where it does not."""
+        return None if self.realtime is None else RealTime(self.realtime, self.latency_ms)
+
     def as_dict(self) -> dict[str, Any]:
         """For run.json and the manifest: plain JSON values."""
-        return {k: list(v) if isinstance(v, tuple) else v for k, v in dataclasses.asdict(self).items()}
+        values = {name: getattr(self, name) for name in KINDS}
+        return {k: list(v) if isinstance(v, tuple) else v for k, v in values.items()}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> RunConfig:
@@ -102,12 +117,15 @@ class RunConfig:
 KINDS: dict[str, Kind] = {
     "scenarios": "texts",
     "rubrics": "texts",
+    "rubric_files": "texts",
     "policies": "texts",
     "seeds": "seeds",
     "episodes_per_seed": "int",
     "tics": "int",
     "step_cap": "int",
     "frames": "text",
+    "realtime": "text",
+    "latency_ms": "float",
     "actors": "int",
     "pool": "text",
     "address": "text",
@@ -138,6 +156,7 @@ _AT_LEAST_1 = (
     "policy_server_batch",
 )
 _BIGGEST = 2**31 - 1
+_LONGEST_THOUGHT_MS = 3_600_000
 
 
 def load_config(
@@ -176,14 +195,24 @@ def _run_config(everything: Mapping[str, Given]) -> RunConfig:
     if "seeds" in given:
         values["seeds"] = parse_seeds(given["seeds"].value, source["seeds"])
     if "scenarios" in values:
-        values["scenarios"] = _expanded(values["scenarios"], "all", tuple(SCENARIOS))
+        values["scenarios"] = _scenario_names(values["scenarios"])
+    if "rubric_files" in values:
+        values["rubric_files"] = tuple(map(rubric_with_whole_path, values["rubric_files"]))
     if "rubrics" in values:
         values["rubrics"] = _expanded(values["rubrics"], "both", RUBRICS)
     config = RunConfig(**values)
+    _check_repeated(config, source)
+    config = dataclasses.replace(config, read=read_files(config.scenarios, config.rubric_files))
     _check_names(config, source)
     _check_numbers(config, source)
+    _check_real_time(config, source)
     _check_places(config, source)
     return config
+
+
+def _scenario_names(names: tuple[str, ...]) -> tuple[str, ...]:
+    names = _expanded(_expanded(names, "all", tuple(SCENARIOS)), PUBLISHED, PUBLISHED_SCENARIOS)
+    return tuple(map(with_whole_path, names))
 
 
 def _expanded(names: tuple[str, ...], word: str, everything: tuple[str, ...]) -> tuple[str, ...]:
@@ -193,14 +222,17 @@ def _expanded(names: tuple[str, ...], word: str, everything: tuple[str, ...]) ->
     return tuple(dict.fromkeys(n for name in names for n in (everything if name == word else (name,))))
 
 
+def _check_repeated(config: RunConfig, source: Mapping[str, str]) -> None:
+    for name in ("scenarios", "rubrics", "policies", "variables", "rubric_files"):
+        values: tuple[str, ...] = getattr(config, name)
+        if not values and name not in ("variables", "rubric_files"):
+            raise UsageError(f"{source[name]} is empty: give at least one")
+        for value in values:
+            if values.count(value) > 1:
+                raise UsageError(f'{source[name]}: "{one_line(value)}" is given twice')
+
+
 def _check_names(config: RunConfig, source: Mapping[str, str]) -> None:
-    for field in ("scenarios", "rubrics", "policies", "variables"):
-        names: tuple[str, ...] = getattr(config, field)
-        if not names and field != "variables":
-            raise UsageError(f"{source[field]} is empty: give at least one")
-        for name in names:
-            if names.count(name) > 1:
-                raise UsageError(f'{source[field]}: "{one_line(name)}" is given twice')
     for rubric in config.rubrics:
         if rubric not in RUBRICS:
             raise unknown("rubric", rubric, (*RUBRICS, "both"))
@@ -226,6 +258,8 @@ def _check_scenarios(config: RunConfig) -> None:
         for rubric in config.rubrics:
             if rubric not in scenario.instructions:
                 raise unknown(f'scenario "{scenario.name}": rubric', rubric, tuple(scenario.instructions))
+        for policy in config.policies:
+            check_teacher(policy, scenario)
 
 
 def _check_numbers(config: RunConfig, source: Mapping[str, str]) -> None:
@@ -262,6 +296,18 @@ def _check_server(config: RunConfig, source: Mapping[str, str]) -> None:
             f"{source['gpus_per_actor']} is for actors that hold a network of their own: with "
             f"{source['policy_server']}, give the servers theirs with {source['policy_server_gpus']}"
         )
+
+
+def _check_real_time(config: RunConfig, source: Mapping[str, str]) -> None:
+    if config.realtime is not None:
+        _check_choice(source["realtime"], config.realtime, MEANWHILE)
+    if config.latency_ms is None:
+        return
+    told = f"{source['latency_ms']} is {config.latency_ms:g}"
+    if not 0 <= config.latency_ms <= _LONGEST_THOUGHT_MS:
+        raise UsageError(f"{told}: must be from 0 to {_LONGEST_THOUGHT_MS} milliseconds")
+    if config.realtime is None:
+        raise UsageError(f"{told}: only in real time does thinking cost time; give --realtime hold (or idle) too")
 
 
 def _check_places(config: RunConfig, source: Mapping[str, str]) -> None:

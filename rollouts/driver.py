@@ -35,6 +35,8 @@ from rollouts.records import Unit
 from rollouts.signals import Interrupted
 
 LOOK_AROUND_S = 0.2
+COMMIT_LOOK_S = 0.02
+"""How soon a commit under way is looked for: what was committed is fed to those who judge it."""
 LAST_COMMITS_S = 1.0
 
 
@@ -165,8 +167,11 @@ class _Course:
             self._scheduler.add(unit)
         for command in self._scheduler.commands(time.monotonic()):
             self._obey(command)
+        for silence in self._scheduler.silences(time.monotonic()):
+            self._on_event(Remark(silence))
         if not self._queue.full and not (self._scheduler.done and self._arrivals.exhausted):
-            for event in self._pool.wait(min(self._scheduler.wait_s(time.monotonic()), LOOK_AROUND_S)):
+            look_s = COMMIT_LOOK_S if len(self._queue) else LOOK_AROUND_S
+            for event in self._pool.wait(min(self._scheduler.wait_s(time.monotonic()), look_s)):
                 self._take_in(event)
             self._collect(0.0)
         else:
@@ -261,7 +266,7 @@ class _Course:
 
 def _remark(event: Event) -> str | None:
     match event:
-        case Lost(slot, cause, preempted):
+        case Lost(slot, cause, preempted, _):
             return f"worker {slot} {'taken away' if preempted else 'lost'}: {cause}"
         case StartFailed(slot, failure):
             return f"worker {slot} could not start: {failure.cause}"

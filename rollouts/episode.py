@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from math import isfinite
+from time import perf_counter
 from typing import Protocol
 
 import numpy as np
@@ -19,8 +20,9 @@ from rollouts.errors import BudgetSpent, RolloutsError, RunStopped, TryVoid
 from rollouts.hashing import FramesHash, TrajectoryHash
 from rollouts.metrics import percentile
 from rollouts.policies.base import HasReset, Policy
-from rollouts.records import Answer, Decision, EndReason, Episode, EpisodeKey, Snapshot, Transition
-from rollouts.scenarios import Environment, Scenario
+from rollouts.realtime import Course, Game, RealTime
+from rollouts.records import Answer, Decision, EndReason, Episode, EpisodeKey, Snapshot
+from rollouts.scenarios import Environment, Metric, Outcome, Scenario
 from rollouts.scrub import describe_error
 from rollouts.streams import stream
 
@@ -48,12 +50,16 @@ class EpisodeFailed(RolloutsError):
 
 @dataclass(frozen=True)
 class EpisodeRules:
-    """What holds for every episode of a scenario in a run: engine tics an action, most decisions, the run's seed."""
+    """What holds for every episode of a scenario in a run: engine tics an action, most decisions, the run's seed.
+
+    `realtime` is None where the game stands still while the policy thinks.
+    """
 
     scenario: Scenario
     tics: int
     step_cap: int
     run_seed: int
+    realtime: RealTime | None = None
 
 
 def run_episode(
@@ -63,24 +69,25 @@ def run_episode(
 
     Raises EpisodeFailed (a record of its own), TryVoid (play it again), BudgetSpent or RunStopped (it stays owed).
     """
-    tally = _Tally()
+    tally = _Tally(rules.realtime)
     with _blame("environment"):
         snapshot = environment.reset(key.seed, key.index)
     if isinstance(policy, HasReset):
         with _blame("policy"):
             policy.reset(key, stream(rules.run_seed, "policy", key.scenario, key.seed, key.index))
+    game = Game(environment, rules.tics, rules.realtime)
     asker = _Asker(rules.scenario, policy, rules.scenario.instructions[key.rubric])
     previous: str | None = None
     last: Decision | None = None
     while not environment.finished and tally.steps < rules.step_cap:
         asked = asker.ask(tally.steps, snapshot, previous)
         with _blame("environment"):
-            transition = environment.step(asked.effective_action, rules.tics)
-        last = _complete(asked, transition, capped=tally.steps + 1 >= rules.step_cap and not environment.finished)
+            course = game.act(asked.effective_action, asked.thought_ms)
+        last = _complete(asked, course, capped=tally.steps + 1 >= rules.step_cap and not environment.finished)
         recorder.record(last)
         tally.add(last)
         previous = last.effective_action
-        snapshot = transition.snapshot or snapshot
+        snapshot = course.seen or snapshot
     return _finish(key, rules, tally, snapshot, last)
 
 
@@ -107,6 +114,7 @@ class _Asked:
     effective_action: str
     schema_error: str | None
     error: str | None
+    thought_ms: float
     decided_at: datetime
 
 
@@ -126,12 +134,15 @@ class _Asker:
             teacher_action = self._teach(snapshot)
         except Exception as error:
             raise EpisodeFailed("scenario", describe_error(error)) from error
-        answer, error_text = self._answer(snapshot, text)
+        begun_s = perf_counter()
+        answer, error_text = self._answer(snapshot, text, teacher_action)
+        thought_ms = _thought_ms(answer, 1_000 * (perf_counter() - begun_s))
         schema_error = POLICY_ERROR if error_text else None
         if schema_error is None and answer.choice not in self._options:
             schema_error = NOT_AN_OPTION
         action = self._options[0] if schema_error or answer.choice is None else answer.choice
-        return _Asked(tick, text, snapshot, teacher_action, answer, action, schema_error, error_text, datetime.now(UTC))
+        now = datetime.now(UTC)
+        return _Asked(tick, text, snapshot, teacher_action, answer, action, schema_error, error_text, thought_ms, now)
 
     def _teach(self, snapshot: Snapshot) -> str | None:
         if self._scenario.teacher is None:
@@ -141,15 +152,16 @@ class _Asker:
             raise ValueError(f"the teacher of {self._scenario.name!r} said {action!r}, not one of {self._options}")
         return action
 
-    def _answer(self, snapshot: Snapshot, text: str) -> tuple[Answer, str | None]:
+    def _answer(self, snapshot: Snapshot, text: str, teacher_action: str | None) -> tuple[Answer, str | None]:
         """The policy's answer, and the scrubbed text of its exception where it raised one (that is data)."""
         try:
-            answer = _checked(self._policy.act(snapshot, text, self._options, self._instructions))
+            answer = _checked(self._policy.act(snapshot, text, self._options, self._instructions), teacher_action)
         except (TryVoid, BudgetSpent, RunStopped):
             raise
         except Exception as error:  # noqa: BLE001  whatever a policy raises, the game goes on
             return NO_ANSWER, self._count_error(describe_error(error))
-        self._errors_in_a_row = 0
+        if answer.asked:  # a turn of the teacher says nothing about the policy
+            self._errors_in_a_row = 0
         return answer, None
 
     def _count_error(self, text: str) -> str:
@@ -159,7 +171,15 @@ class _Asker:
         return text
 
 
-def _checked(answer: object) -> Answer:
+def _thought_ms(answer: Answer, elapsed_ms: float) -> float:
+    """How long the policy thought: what it says, else what passed on our clock; nothing where it was not asked."""
+    if not answer.asked:
+        return 0.0
+    said = answer.latency_ms
+    return elapsed_ms if said is None or not isfinite(said) or said < 0 else float(said)
+
+
+def _checked(answer: object, teacher_action: str | None) -> Answer:
     """The answer with plain types; TypeError or ValueError where it breaks the policy's contract."""
     if not isinstance(answer, Answer):
         raise TypeError(f"act returned {type(answer).__name__}, not an Answer")
@@ -167,6 +187,7 @@ def _checked(answer: object) -> Answer:
     if choice is not None and not isinstance(choice, str):
         answer = replace(answer, choice=str(choice))
     _check_types(answer)
+    _check_actor(answer, teacher_action)
     if any(type(value) is not float for value in answer.probabilities.values()):
         answer = replace(answer, probabilities={name: float(p) for name, p in answer.probabilities.items()})
     return answer
@@ -186,21 +207,34 @@ def _check_types(answer: Answer) -> None:
                 raise TypeError(f"{name} is {type(value).__name__}, not {getattr(wanted, '__name__', wanted)}")
 
 
-def _complete(asked: _Asked, transition: Transition, capped: bool) -> Decision:
+def _check_actor(answer: Answer, teacher_action: str | None) -> None:
+    """Only the scenario's own teacher can act in the policy's place, and then the policy was not asked."""
+    if answer.acted_by not in ("policy", "teacher"):
+        raise ValueError(f"acted_by is {answer.acted_by!r}, not 'policy' or 'teacher'")
+    if answer.asked is not (answer.acted_by == "policy"):
+        raise ValueError(f"asked is {answer.asked!r} where the {answer.acted_by} acted")
+    if not answer.asked and answer.choice != teacher_action:
+        raise ValueError(f"the teacher is said to have chosen {answer.choice!r}, but chose {teacher_action!r}")
+
+
+def _complete(asked: _Asked, course: Course, capped: bool) -> Decision:
+    transition = course.transition
+    acted_by = "fallback" if asked.schema_error else asked.answer.acted_by
     return Decision(
         tick=asked.tick,
         state=asked.state,
         snapshot=asked.snapshot,
         teacher_action=asked.teacher_action,
         answer=asked.answer,
-        effective_action=asked.effective_action,
-        acted_by="fallback" if asked.schema_error else asked.answer.acted_by,
+        effective_action=None if course.late else asked.effective_action,
+        acted_by=None if course.late else acted_by,
         transition=transition,
         terminated=transition.terminated,
         truncated=transition.truncated or capped,
         decided_at=asked.decided_at,
         schema_error=asked.schema_error,
         error=asked.error,
+        waited_tics=course.waited_tics,
     )
 
 
@@ -208,10 +242,12 @@ class _Tally:
     """What is counted while an episode runs. Decisions are taken in some at a time: between any two of them the engine
     empties the processor's caches."""
 
-    def __init__(self) -> None:
+    def __init__(self, realtime: RealTime | None) -> None:
         self.started_at = datetime.now(UTC)
         self.steps = 0
         self.reward = 0.0
+        self.late = 0
+        self.waited_tics = None if realtime is None else 0
         self.latencies_ms: list[float] = []
         self.out_of_schema: Counter[str] = Counter()
         self.trajectory = TrajectoryHash()
@@ -232,6 +268,9 @@ class _Tally:
 
     def _take_in(self, decision: Decision) -> None:
         self.reward += decision.transition.reward
+        self.late += decision.effective_action is None
+        if self.waited_tics is not None:
+            self.waited_tics += decision.waited_tics or 0
         if decision.answer.latency_ms is not None:
             self.latencies_ms.append(decision.answer.latency_ms)
         if decision.schema_error is not None:
@@ -246,7 +285,8 @@ def _finish(key: EpisodeKey, rules: EpisodeRules, tally: _Tally, snapshot: Snaps
     tally.settle()
     after = last.transition.snapshot if last is not None and last.truncated else None
     with _blame("scenario"):
-        metric = _finite(float(scenario.metric.measure(snapshot, tally.steps, rules.tics)), scenario.metric.name)
+        outcome = Outcome(tally.reward, _end_reason(last))
+        metric = _measured(scenario.metric, snapshot, tally, rules.tics, outcome)
         final_state = scenario.describe(after, last.effective_action) if last is not None and after else None
     return Episode(
         key=key,
@@ -254,7 +294,7 @@ def _finish(key: EpisodeKey, rules: EpisodeRules, tally: _Tally, snapshot: Snaps
         metric=metric,
         steps=tally.steps,
         total_reward=tally.reward,
-        end_reason=_end_reason(last),
+        end_reason=outcome.end_reason,
         terminated=last is not None and last.terminated,
         truncated=last is not None and last.truncated,
         out_of_schema_by_cause=dict(tally.out_of_schema),
@@ -266,13 +306,17 @@ def _finish(key: EpisodeKey, rules: EpisodeRules, tally: _Tally, snapshot: Snaps
         final_frame=after.frame if after else None,
         started_at=tally.started_at,
         ended_at=datetime.now(UTC),
+        waited_tics=tally.waited_tics,
     )
 
 
-def _finite(metric: float, name: str) -> float:
-    if not isfinite(metric):
-        raise ValueError(f"metric {name!r} is {metric}: must be a finite number")
-    return metric
+def _measured(metric: Metric, last: Snapshot, tally: _Tally, tics: int, outcome: Outcome) -> float:
+    """The metric over what was played: decisions whose action was sent, and the tics spent waiting."""
+    waited = metric.per_waited_tic * (tally.waited_tics or 0)
+    value = metric.value(last, tally.steps - tally.late, tics, outcome) + waited
+    if not isfinite(value):
+        raise ValueError(f"metric {metric.name!r} is {value}: must be a finite number")
+    return value
 
 
 def _end_reason(last: Decision | None) -> EndReason | None:

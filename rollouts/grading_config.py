@@ -29,7 +29,9 @@ class GradingConfig:
 
     `grade` and `credit` are None where nobody said: then the heuristic grader, and `events` if there are grades at all.
     `grader_model` and `summarizer_model` are names as the endpoint knows them; a summarizer without one of its own uses
-    the grader's. `base_url` None is the environment's. `grader_chars` is the most that a grader reads of one episode.
+    the grader's; `grader_prompt` and `summarizer_prompt` are files in the place of the prompts of `language`.
+    `base_url` None is the environment's. `grader_chars` is the most that a grader reads of one episode;
+    `grader_context` derives it from the tokens that its model takes.
     `in_flight` bounds the requests of the whole run; `graders` and `summarizers` are actors, each with up to `lanes`
     units under way (None: enough for `in_flight`). `prices` is a TOML file.
     """
@@ -42,8 +44,11 @@ class GradingConfig:
     summarizer_model: str | None = None
     base_url: str | None = None
     language: str = "en"
+    grader_prompt: str | None = None
+    summarizer_prompt: str | None = None
     presentation: str = "forward"
     grader_chars: int | None = None
+    grader_context: int | None = None
     weights: str = "0.45,0.30,0.25"
     gamma: float = 0.9
     repeat: int = 1
@@ -104,6 +109,8 @@ class GradingConfig:
         _check_choices(config, source, graders)
         _check_numbers(config, source)
         _check_models(config, source)
+        _check_prompts(config, source)
+        _check_files(config, source)
         return config
 
 
@@ -116,8 +123,11 @@ GRADING_KINDS: dict[str, Kind] = {
     "summarizer_model": "text",
     "base_url": "text",
     "language": "text",
+    "grader_prompt": "text",
+    "summarizer_prompt": "text",
     "presentation": "text",
     "grader_chars": "int",
+    "grader_context": "int",
     "weights": "text",
     "gamma": "float",
     "repeat": "int",
@@ -137,9 +147,10 @@ GRADING_KINDS: dict[str, Kind] = {
 }
 _AT_LEAST_1 = (
     *("repeat", "graders", "summarizers", "lanes", "in_flight", "requests_per_minute", "tokens_per_minute"),
-    *("request_tries", "grader_chars"),
+    *("request_tries", "grader_chars", "grader_context"),
 )
 _AT_LEAST_0 = ("budget_calls", "budget_tokens", "budget_usd", "retry_after_cap_s")
+_FILES = ("prices", "grader_prompt", "summarizer_prompt")
 _BIGGEST = 2**31 - 1
 _MOST_REPEATS = 1_000
 _FEWEST_LANES = 16
@@ -172,7 +183,7 @@ def _check_numbers(config: GradingConfig, source: Mapping[str, str]) -> None:
 
 def _check_models(config: GradingConfig, source: Mapping[str, str]) -> None:
     """What is wanted must be there to be had: a model for each `llm`, summaries for whoever reads them."""
-    for name in ("grader_model", "summarizer_model", "base_url", "prices"):
+    for name in ("grader_model", "summarizer_model", "base_url", *_FILES):
         if getattr(config, name) == "":
             raise UsageError(f"{source[name]} is empty")
     if config.grade is None and config.grader_model and config.summarize != "llm":
@@ -186,5 +197,22 @@ def _check_models(config: GradingConfig, source: Mapping[str, str]) -> None:
     for name, value in (("grade_from", config.grade_from), ("credit", config.credit)):
         if value in ("summaries", "summary") and config.summarize != "llm":
             raise UsageError(f"{source[name]} {value} wants summaries: give {flag('summarize')} llm too")
-    if config.prices is not None and not Path(config.prices).is_file():
-        raise UsageError(f'{source["prices"]} "{config.prices}": there is no such file')
+
+
+def _check_prompts(config: GradingConfig, source: Mapping[str, str]) -> None:
+    """Prompts are for models, and what fits is said once."""
+    if config.grader_prompt is not None and config.grader != "llm":
+        raise UsageError(f"{source['grader_prompt']} is for {flag('grade')} llm: give that too")
+    if config.summarizer_prompt is not None and config.summarize != "llm":
+        raise UsageError(f"{source['summarizer_prompt']} is for {flag('summarize')} llm: give that too")
+    if config.grader_chars is not None and config.grader_context is not None:
+        raise UsageError(
+            f"{source['grader_chars']} and {source['grader_context']} both say what fits: give one of them"
+        )
+
+
+def _check_files(config: GradingConfig, source: Mapping[str, str]) -> None:
+    for name in _FILES:
+        path: str | None = getattr(config, name)
+        if path is not None and not Path(path).is_file():
+            raise UsageError(f'{source[name]} "{path}": there is no such file')

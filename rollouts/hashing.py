@@ -2,7 +2,8 @@
 
 trajectory: for each decision the UTF-8 of one line, `<characters of the state>:<state>,<characters of the action>:
 <action>,<health>,<ammo>,<kills>,<health after>,<ammo after>,<kills after>` (without the break) and a newline; the
-action is the effective one, and a variable that does not exist is `None`.
+action is the effective one, and a variable that does not exist is `None`. Where none was sent, for the episode ended
+while the policy thought, `None` stands in the place of `<characters of the action>:<action>`.
 frames: for each frame its shape, its palette where it has one, and its pixels, row by row.
 """
 
@@ -22,8 +23,9 @@ class TrajectoryHash:
     def add(self, decision: Decision) -> None:
         state, action = decision.state, decision.effective_action
         before, after = decision.snapshot, decision.transition
+        sent = None if action is None else f"{len(action)}:{action}"
         line = (
-            f"{len(state)}:{state},{len(action)}:{action},{before.health},{before.ammo},{before.kills},"
+            f"{len(state)}:{state},{sent},{before.health},{before.ammo},{before.kills},"
             f"{after.health_after},{after.ammo_after},{after.kills_after}\n"
         )
         self._hash.update(line.encode("utf-8", "surrogatepass"))

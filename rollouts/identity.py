@@ -37,7 +37,7 @@ class RunFacts:
 
 def identity(config: RunConfig, facts: RunFacts) -> dict[str, Any]:
     """The run's identity as plain JSON values. Where it runs, how fast and how it is graded are no part of it."""
-    return {
+    of = {
         "benchmark": BENCHMARK,
         "engine": {"name": "vizdoom", "version": facts.engine_version},
         "scenarios": {s.name: _scenario(s, config, facts) for s in config.resolved()},
@@ -49,6 +49,11 @@ def identity(config: RunConfig, facts: RunFacts) -> dict[str, Any]:
         "run_seed": config.seed,
         "variables": list(config.variables),
     }
+    return of if config.realtime is None else {**of, "realtime": _real_time(config)}
+
+
+def _real_time(config: RunConfig) -> dict[str, Any]:
+    return {"meanwhile": config.realtime, "latency_ms": "measured" if config.latency_ms is None else config.latency_ms}
 
 
 def _scenario(scenario: Scenario, config: RunConfig, facts: RunFacts) -> dict[str, Any]:
@@ -68,18 +73,21 @@ def _engine(scenario: Scenario) -> dict[str, Any] | None:
     """How the engine is set up, apart from its files, which are known by their hashes; None for other engines."""
     if scenario.engine is None:
         return None
-    setup: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(scenario.engine)))
-    return {name: value for name, value in setup.items() if name not in ("cfg", "wad")}
+    files = ("cfg", "wad", "game")
+    setup = {name: value for name, value in dataclasses.asdict(scenario.engine).items() if name not in files}
+    plain: dict[str, Any] = json.loads(json.dumps(setup))
+    return plain
 
 
 def _policy(who: PolicyDescription) -> dict[str, Any]:
-    return {
+    of = {
         "name": who.name,
         "model": who.model,
         "provider": who.provider,
         "checkpoint_hash": who.checkpoint_hash,
         "settings": {k: v for k, v in who.settings.items() if k not in _WHERE},
     }
+    return of if who.inner is None else {**of, "inner": _policy(who.inner)}
 
 
 def _sha256(text: str) -> str:

@@ -1,27 +1,35 @@
-"""What a snapshot looks like in words: the bucket table and the state texts made from it.
+"""What a snapshot looks like in words: the bucket tables, and the state text made from them.
 
 One plain sentence a fact. The bucket words are those of the tables below, upper bounds as written there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Literal
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, get_args
 
 from rollouts.records import DepthBands, Snapshot, Thing, ThingKind
 
 Position = Literal["far left", "left", "centre", "right", "far right"]
+Range = Literal["point blank", "close", "medium", "far"]
+Clearance = Literal["wall directly ahead", "wall near", "some room", "open"]
+COUNTERS: tuple[str, ...] = ("health", "ammo", "kills")
 
-MOST_MONSTERS = 3
-MOST_ITEMS = 2
-_PLACES: dict[Position, str] = {
-    "far left": "far left",
-    "left": "left",
-    "centre": "centre, on the crosshair",
-    "right": "right",
-    "far right": "far right",
-}
+MOST_SHOWN = 3
+"""Things of one kind that a text can name."""
 _RANKS = ("nearest", "second nearest", "third nearest")
+_DEFAULT_WORDS = {
+    "centre": "centre, on the crosshair",
+    "health": "Health is",
+    "ammo": "Ammo is",
+    "kills": "Kills so far:",
+}
+WORDS: tuple[str, ...] = (
+    *(*get_args(ThingKind), *get_args(Position), *get_args(Range)),
+    *(*get_args(Clearance), *COUNTERS),
+)
+"""What a scenario can say in words of its own."""
 
 
 def position(cx: float) -> Position:
@@ -35,7 +43,7 @@ def position(cx: float) -> Position:
     return "right" if cx <= 0.80 else "far right"
 
 
-def distance(size: float) -> str:
+def distance(size: float) -> Range:
     """The bucket of a relative height: > 0.45 point blank, > 0.25 close, > 0.12 medium, else far."""
     if size > 0.45:
         return "point blank"
@@ -44,7 +52,7 @@ def distance(size: float) -> str:
     return "medium" if size > 0.12 else "far"
 
 
-def clearance(depth: float) -> str:
+def clearance(depth: float) -> Clearance:
     """The bucket of a median depth (0-255): < 12 wall directly ahead, < 24 wall near, < 45 some room, else open."""
     if depth < 12:
         return "wall directly ahead"
@@ -53,50 +61,57 @@ def clearance(depth: float) -> str:
     return "some room" if depth < 45 else "open"
 
 
-def nearest(snapshot: Snapshot, kind: ThingKind) -> Thing | None:
-    """The largest thing of one kind, None when none is in view."""
+def nearest(snapshot: Snapshot, what: str) -> Thing | None:
+    """The largest thing of one kind or class name, None when none is in view."""
     for thing in snapshot.things:
-        if thing.kind == kind:
+        if what in (thing.kind, thing.name):
             return thing
     return None
 
 
-def describe_things(things: Iterable[Thing], kind: ThingKind, most: int) -> str:
-    """A sentence for each of the first `most` (at most 3) things of that kind, else one saying that none is visible."""
-    text, shown = "", 0
-    for thing in things:
-        if thing.kind == kind:
-            where, how_near = _PLACES[position(thing.cx)], distance(thing.size)
-            text += f"The {_RANKS[shown]} {kind} is a {thing.name}: {where}; range {how_near}. "
-            shown += 1
-            if shown == most:
-                break
-    return text[:-1] if text else f"No {kind} is visible."
+@dataclass(frozen=True, slots=True)
+class StateText:
+    """Describes a snapshot: a scenario's `describe`.
 
+    `things`: which kinds, and the most of each that is named (up to `MOST_SHOWN`). `depth`: whether the room to the
+    left, ahead and to the right is told. `variables`: the counters and further engine variables that are told, in
+    order; one that is None is left out. `names` maps class names, `words` those of `WORDS` and variables, to others.
+    """
 
-def describe_depth(depth: DepthBands) -> str:
-    """A sentence for each depth band."""
-    left, ahead, right = clearance(depth.left), clearance(depth.centre), clearance(depth.right)
-    return f"To the left: {left}. Ahead: {ahead}. To the right: {right}."
+    things: tuple[tuple[ThingKind, int], ...]
+    depth: bool = False
+    variables: tuple[str, ...] = COUNTERS
+    names: Mapping[str, str] = field(default_factory=dict)
+    words: Mapping[str, str] = field(default_factory=dict)
 
+    def __call__(self, snapshot: Snapshot, previous: str | None) -> str:
+        told = [self._things(snapshot, kind, most) for kind, most in self.things]
+        if self.depth and snapshot.depth is not None:
+            told.append(self._room(snapshot.depth))
+        for name in self.variables:
+            if (value := snapshot.value(name)) is not None:
+                told.append(f"{self._label(name)} {value:g}.")
+        if previous is not None:
+            told.append(f"The previous action was {previous}.")
+        return " ".join(told)
 
-def describe_previous(action: str | None) -> str:
-    """A sentence, after a blank, on the previous action; nothing when there was none."""
-    return "" if action is None else f" The previous action was {action}."
+    def _word(self, word: str) -> str:
+        return self.words.get(word) or _DEFAULT_WORDS.get(word, word)
 
+    def _label(self, variable: str) -> str:
+        return self.words.get(variable) or _DEFAULT_WORDS.get(variable, f"{variable} is")
 
-def describe_defend_the_center(snapshot: Snapshot, previous: str | None) -> str:
-    """Up to 3 monsters, health, ammo, kills and the previous action."""
-    return (
-        f"{describe_things(snapshot.things, 'monster', MOST_MONSTERS)} Health is {snapshot.health}. "
-        f"Ammo is {snapshot.ammo}. Kills so far: {snapshot.kills}.{describe_previous(previous)}"
-    )
+    def _things(self, snapshot: Snapshot, kind: ThingKind, most: int) -> str:
+        """A sentence for each of the first `most` things of that kind, else one saying that none is visible."""
+        shown = [thing for thing in snapshot.things if thing.kind == kind][:most]
+        return " ".join(map(self._thing, _RANKS, shown)) if shown else f"No {self._word(kind)} is visible."
 
+    def _thing(self, rank: str, thing: Thing) -> str:
+        name = self.names.get(thing.name, thing.name)
+        article = "an" if name[0] in "AEIOUaeiou" else "a"
+        where, how_near = self._word(position(thing.cx)), self._word(distance(thing.size))
+        return f"The {rank} {self._word(thing.kind)} is {article} {name}: {where}; range {how_near}."
 
-def describe_health_gathering(snapshot: Snapshot, previous: str | None) -> str:
-    """Up to 2 items, the three depth bands, health and the previous action."""
-    depth = f"{describe_depth(snapshot.depth)} " if snapshot.depth else ""
-    return (
-        f"{describe_things(snapshot.things, 'item', MOST_ITEMS)} {depth}"
-        f"Health is {snapshot.health}.{describe_previous(previous)}"
-    )
+    def _room(self, depth: DepthBands) -> str:
+        left, ahead, right = (self._word(clearance(band)) for band in (depth.left, depth.centre, depth.right))
+        return f"To the left: {left}. Ahead: {ahead}. To the right: {right}."

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from rollouts.naming import slug
 
-ThingKind = Literal["monster", "item"]
+ThingKind = Literal["monster", "item", "projectile"]
 EndReason = Literal["death", "goal", "timeout", "step_cap"]
 ActedBy = Literal["policy", "teacher", "fallback"]
 
@@ -77,7 +77,8 @@ class DepthBands:
 class Snapshot:
     """What there is to see before an action. A variable that the scenario does not have is None.
 
-    `game_tic` is the episode's engine time; `things` are sorted by size, largest first.
+    `game_tic` is the episode's engine time; `things` are sorted by size, largest first; `variables` are the further
+    engine variables that the scenario records.
     """
 
     game_tic: int
@@ -87,6 +88,12 @@ class Snapshot:
     things: tuple[Thing, ...] = ()
     depth: DepthBands | None = None
     frame: Frame | None = None
+    variables: Mapping[str, float] = field(default_factory=dict)
+
+    def value(self, name: str) -> float | None:
+        """A variable by name: `health`, `ammo`, `kills`, or one of `variables`; None where there is none."""
+        own = {"health": self.health, "ammo": self.ammo, "kills": self.kills}
+        return own[name] if name in own else self.variables.get(name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +101,8 @@ class Transition:
     """What one action led to. The `*_after` counters are read also when the engine gives no more state.
 
     `snapshot` is None exactly when the engine has no state to show (mostly: the episode is over).
-    `terminated`: died or reached the goal; `truncated`: the engine's own time limit.
+    `terminated`: died or reached the goal; `truncated`: the engine's own time limit. `tics`: how many passed, where
+    the environment knows (an end cuts an action short); None means all that were asked for.
     """
 
     reward: float
@@ -107,6 +115,7 @@ class Transition:
     kills_after: int | None = None
     events: tuple[str, ...] = ()
     variables: Mapping[str, float] = field(default_factory=dict)
+    tics: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +123,7 @@ class Answer:
     """What a policy replied. `choice` is its own answer, word for word, or None when it had none.
 
     `probabilities` maps options to numbers as the policy gave them (may be empty or partial).
-    `asked` is False where a mixture let the teacher act; `acted_by` then says so.
+    `asked` is False where a mixture let the teacher act; `acted_by` then says so, and `choice` is the teacher's.
     """
 
     choice: str | None
@@ -136,6 +145,11 @@ class Answer:
     tokens_out: int | None = None
     model_version: str | None = None
 
+    @property
+    def own(self) -> str | None:
+        """What the policy itself said; None where it was not asked."""
+        return self.choice if self.asked else None
+
 
 @dataclass(frozen=True, slots=True)
 class Decision:
@@ -143,6 +157,7 @@ class Decision:
 
     `tick` counts decisions from 0. `effective_action` is what was sent to the game: the answer, or the first
     option where the answer was out of schema (`schema_error` then names the cause, `error` the scrubbed text).
+    In real time `waited_tics` passed before it was sent; it and `acted_by` are None where the episode was over by then.
     """
 
     tick: int
@@ -150,14 +165,15 @@ class Decision:
     snapshot: Snapshot
     teacher_action: str | None
     answer: Answer
-    effective_action: str
-    acted_by: ActedBy
+    effective_action: str | None
+    acted_by: ActedBy | None
     transition: Transition
     terminated: bool
     truncated: bool
     decided_at: datetime
     schema_error: str | None = None
     error: str | None = None
+    waited_tics: int | None = None
 
     @property
     def out_of_schema(self) -> bool:
@@ -170,6 +186,7 @@ class Episode:
 
     `metric` follows the scenario; latencies are linear-interpolation percentiles, None when nothing was timed.
     `final_state` and `final_frame` are kept for bootstrapping after a truncation, None where there is none.
+    `waited_tics` is the sum over its decisions, None outside real time.
     """
 
     key: EpisodeKey
@@ -189,6 +206,7 @@ class Episode:
     final_frame: Frame | None
     started_at: datetime
     ended_at: datetime
+    waited_tics: int | None = None
 
     @property
     def n_out_of_schema(self) -> int:
@@ -211,7 +229,10 @@ class EpisodeFailure:
 
 @dataclass(frozen=True, slots=True)
 class PolicyDescription:
-    """Who plays. Goes to the manifest and to graders; settings hold no secrets."""
+    """Who plays. Goes to the manifest and to graders; settings hold no secrets.
+
+    `inner` is who a policy that holds another (a mixture) asks.
+    """
 
     name: str
     kind: Literal["rule", "model"]
@@ -220,6 +241,7 @@ class PolicyDescription:
     checkpoint_hash: str | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     note: str | None = None
+    inner: PolicyDescription | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,10 @@ from typing import Literal
 from rollouts.errors import UsageError
 
 PREFIX = "DOOM_ROLLOUTS_"
-SINGULAR = {"scenario": "scenarios", "rubric": "rubrics", "policy": "policies", "variable": "variables"}
+SINGULAR = {
+    **{"scenario": "scenarios", "rubric": "rubrics", "policy": "policies", "variable": "variables"},
+    "rubric_file": "rubric_files",
+}
 Kind = Literal["text", "texts", "int", "float", "bool", "seeds"]
 
 

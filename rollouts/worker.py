@@ -189,7 +189,8 @@ class _Cast:
     @classmethod
     def make(cls, order: WorkOrder, group: tuple[str, str, str]) -> _Cast:
         config, scenario = order.config, order.config.scenario(group[0])
-        rules = EpisodeRules(scenario, config.tics_of(scenario), config.step_cap_of(scenario), config.seed)
+        tics, step_cap = config.tics_of(scenario), config.step_cap_of(scenario)
+        rules = EpisodeRules(scenario, tics, step_cap, config.seed, config.real_time())
         policy = order.open_policy(group[2], scenario, config.gpus_per_actor)
         environment = make_environment(scenario, _CAPTURES[config.frames], rules.tics, config.variables)
         return cls(group, rules, environment, policy)

@@ -55,7 +55,7 @@ class Setting:
 
     def command(self, out: Path, *more: str) -> list[str]:
         return [
-            *(*CONSOLE, "run", "--scenario", "all", "--policy", "random"),
+            *(*CONSOLE, "run", "--scenario", "published", "--policy", "random"),
             *("--seeds", f"0:{self.seeds}", "--step-cap", str(self.step_cap), "--frames", "png"),
             *("--episodes-per-unit", str(self.episodes_per_unit), "--unit-timeout-s", "15"),
             *("--out", str(out), "--run-id", RUN_ID, *more),
@@ -119,8 +119,11 @@ class Stage:
         self._driver.wait()
         self._cluster.shutdown()
 
-    def log_tail(self) -> str:
-        return (self.out / f"driver-{self.starts}.log").read_text()[-3000:]
+    def story(self) -> str:
+        """What the drivers said of their workers, and the last one's last words."""
+        logs = [(self.out / f"driver-{n}.log").read_text() for n in range(1, self.starts + 1)]
+        lines = [f"{n}: {line[:160]}" for n, log in enumerate(logs, 1) for line in log.splitlines() if "worker" in line]
+        return "\n".join([*lines, logs[-1][-1500:]])
 
     def _processes(self, name: str) -> list[psutil.Process]:
         return [process for process in descendants(name) if not _is_stopped(process)]
@@ -154,11 +157,11 @@ def disturbed_run(setting: Setting, out: Path, tell: Callable[[str], None] = pri
     stage.open()
     try:
         while (code := stage.ended) is None:
-            assert time.monotonic() < over, f"not done within {setting.limit_s:g} s: {stage.log_tail()}"
+            assert time.monotonic() < over, f"not done within {setting.limit_s:g} s: {stage.story()}"
             if due and stage.committed() >= due[0][0] and stage.kill(due[0][1]):
                 tell(f"{stage.committed()} of {setting.units} units committed: killed a {due.pop(0)[1]}")
             time.sleep(0.02)
-        assert code == 0, f"the driver ended with {code}: {stage.log_tail()}"
+        assert code == 0, f"the driver ended with {code}: {stage.story()}"
         assert not due, f"the run was over before the last {len(due)} kills"
     finally:
         stage.close()

@@ -70,21 +70,25 @@ def make_order(out: Path | str, **changes: Any) -> GradingOrder:
 
 
 def played_run(
-    out: Path | Storage, seeds: tuple[int, ...] = SEEDS, judge: JudgeHere | None = None, **config: Any
+    out: Path | Storage,
+    seeds: tuple[int, ...] = SEEDS,
+    judge: JudgeHere | None = None,
+    policy: str = "oracle",
+    **config: Any,
 ) -> CommittedRun:
-    """A run in which the oracle plays an episode a seed, two a unit, all committed."""
+    """A run in which the oracle (or another policy) plays an episode a seed, two a unit, all committed."""
     storage = out if isinstance(out, Storage) else open_storage(out)
-    names = {"scenarios": ("tests.judged_runs:JUDGED",), "policies": ("oracle",), "seeds": ",".join(map(str, seeds))}
+    names = {"scenarios": ("tests.judged_runs:JUDGED",), "policies": (policy,), "seeds": ",".join(map(str, seeds))}
     settings = RunConfig(**{**names, "frames": "none", "run_id": RUN_ID, **config})
-    facts = RunFacts("0.0", {}, {"oracle": PolicyDescription("oracle", "rule")})
-    plan = make_plan([PlanGroup("judged", "rule", "oracle", seeds)], episodes_per_unit=2)
+    facts = RunFacts("0.0", {}, {policy: PolicyDescription(policy, "rule")})
+    plan = make_plan([PlanGroup("judged", "rule", policy, seeds)], episodes_per_unit=2)
     folder = RunFolder(storage, RUN_ID)
     lease = folder.acquire()
     record = make_run_record(settings, facts, RUN_ID) | {"started_at": NOON.isoformat()}
     folder.create(lease, record, plan)
     if judge is not None:
         declare(SideFolder(folder), lease, judge.order)
-    worker = Worker(WorkOrder(settings, RUN_ID, {"oracle": "oracle"}, {}, judge), folder, "a", "n")
+    worker = Worker(WorkOrder(settings, RUN_ID, {policy: policy}, {}, judge), folder, "a", "n")
     commits = RunCommits(folder, lease)
     for unit in plan:
         assert commits.promote(worker.play(unit, lease.next_attempt(), {}))

@@ -125,3 +125,10 @@ def test_the_scenario_of_the_readme_plays(tmp_path: Path, monkeypatch: pytest.Mo
     (tmp_path / "arena.py").write_text(code)
     monkeypatch.chdir(tmp_path)
     assert main(["run", "--scenario", "arena:LINE", "--step-cap", "3", "--pool", "local", "--frames", "none"]) == 0
+
+
+def test_the_scenario_file_of_the_readme_plays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (text,) = re.findall(r"```toml\n(# line\.toml\n.*?)```", README, re.DOTALL)
+    (tmp_path / "line.toml").write_text(text)
+    monkeypatch.chdir(tmp_path)
+    assert main(["run", "--scenario", "line.toml", "--step-cap", "3", "--pool", "local", "--frames", "none"]) == 0

@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 Fault = Literal["silence", "headers_then_silence", "comments", "drip", "reset", "drop"]
 
+_FENCED = re.compile(r"^(`{3,})\n.*?\n\1$", re.MULTILINE | re.DOTALL)
 _PAIR_ID = re.compile(r'^\s*(?:tool_call_)?id\s*[:=]\s*("(?:[^"\\]|\\.)*"|\S+)', re.MULTILINE)
 _GRADE = {
     "goal_achievement": 0.4,
@@ -37,7 +38,17 @@ class FakeRequest:
     @property
     def text(self) -> str:
         """All messages of the request, as one text."""
-        return "\n".join(_message_text(message) for message in self.body.get("messages", ()))
+        return "\n".join(_message_text(message) for message in self.messages)
+
+    @property
+    def instructions(self) -> str:
+        """What the asker itself says: the system's messages, or the first one where there is none."""
+        own = [message for message in self.messages if message.get("role") in ("system", "developer")]
+        return "\n".join(_message_text(message) for message in own or self.messages[:1])
+
+    @property
+    def messages(self) -> list[Mapping[str, Any]]:
+        return [message for message in self.body.get("messages") or () if isinstance(message, dict)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,11 +112,14 @@ def broken(fault: Fault) -> FakeReply:
 
 
 def plausible(request: FakeRequest) -> FakeReply:
-    """A grade for a grader, an entry a pair for a summarizer, a short text for everybody else."""
-    text = request.text
-    if "goal_achievement" in text:
+    """A grade for a grader, an entry a pair for a summarizer, a short text for everybody else.
+
+    Who asks is read from what is the asker's own, never from what it quotes.
+    """
+    asked = request.instructions
+    if "goal_achievement" in asked:
         return completion(json.dumps(_GRADE))
-    if "tool_call_id" in text:
+    if "tool_call_id" in asked:
         return completion(_entries(request))
     return completion("OK")
 
@@ -128,13 +142,13 @@ def complete(request: FakeRequest, reply: FakeReply) -> object:
 
 
 def _entries(request: FakeRequest) -> str:
-    last = [m for m in request.body.get("messages", ()) if isinstance(m, dict) and m.get("role") == "user"]
-    found = _PAIR_ID.findall(_message_text(last[-1]) if last else "")
-    ids = list(dict.fromkeys(_unquoted(text) for text in found))
+    last = [_message_text(message) for message in request.messages if message.get("role") == "user"][-1:]
+    own = _FENCED.sub("", "".join(last))
+    ids = list(dict.fromkeys(_unquoted(text) for text in _PAIR_ID.findall(own)))
     entries = [
         {"tool_call": "call", "summary": "Done as asked.", "tool_call_id": i, "timestamp": "-", "score": 5} for i in ids
     ]
-    wrapped = request.body.get("response_format") or '"entries"' in request.text
+    wrapped = request.body.get("response_format") or '"entries"' in own
     return json.dumps({"entries": entries} if wrapped else entries)
 
 

@@ -3,24 +3,37 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import chain
 from typing import Any
 
 from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from grading.forecast import Asked, Forecast, batches_of, forecast, grader_calls, gradings_of, summarizer_calls
-from grading.grader import GraderSettings
+from grading.forecast import (
+    Asked,
+    Forecast,
+    Takes,
+    batches_of,
+    forecast,
+    grader_calls,
+    gradings_of,
+    summarizer_calls,
+)
+from grading.grader import GraderSettings, GradingTask
 from grading.order import GradingOrder
-from grading.owed import Owed
+from grading.owed import Owed, Wanted, wanted_of
 from grading.played import RunReader
+from grading.said import Said
+from grading.unit_task import UnitTask
 from rollouts.commands.console import wide_console
 from rollouts.commands.playing import Standing
 from rollouts.commands.preparing import Prepared
+from rollouts.records import Unit
 from rollouts.run.run_folder import RunFolder
+from rollouts.run.side_folder import SideFolder
 
 
 def show_plan(prepared: Prepared, standing: Standing, as_json: bool) -> int:
@@ -84,33 +97,50 @@ def full_work(order: GradingOrder, decisions: Sequence[int]) -> Work:
     )
 
 
-def played_work(order: GradingOrder, folder: RunFolder, owed: Owed) -> Work:
-    """What is owed of played episodes. Reads their texts."""
-    reader = RunReader(folder)
-    to_grade = (episode for unit in owed.grades for episode in reader.read(unit, texts=True))
-    to_summarize = (episode for unit in owed.summaries for episode in reader.read(unit, texts=True))
-    grades = gradings_of(order.grader, to_grade, order.repeats) if isinstance(order.grader, GraderSettings) else ()
-    singly = ((request, 1) for request, times in grades for _ in range(times))
+def played_work(order: GradingOrder, folder: RunFolder, owed: Owed, said: Said | None = None) -> Work:
+    """What is owed of played episodes; `said` is their feedback, if not what is stored. Reads their texts."""
+    reader, side, wanted = RunReader(folder), SideFolder(folder), wanted_of(order, folder, said)
+
+    def tasks(units: Iterable[Unit]) -> Iterator[UnitTask]:
+        return (UnitTask(order, side, unit, "forecast", reader.read(unit, texts=True)) for unit in units)
+
+    to_grade = chain.from_iterable(_gradings(task, wanted) for task in tasks(owed.grades))
+    to_summarize = chain.from_iterable(task.spans_owed() for task in tasks(owed.summaries))
     return Work(
-        islice(singly, owed.gradings),
-        batches_of(order.summarizer, islice(to_summarize, owed.summary_episodes)) if order.summarizer else (),
+        gradings_of(order.grader, to_grade) if isinstance(order.grader, GraderSettings) else (),
+        batches_of(order.summarizer, to_summarize) if order.summarizer else (),
     )
 
 
-def grading_plan(order: GradingOrder | None, *works: Work) -> dict[str, Any]:
-    """What `works` take together, as plain JSON values: upper limits, for a reply may be shorter than it is allowed.
+def _gradings(task: UnitTask, wanted: Wanted) -> Iterator[GradingTask]:
+    for question in task.questions(wanted):
+        transcript = task.episode(question.episode_id).transcript()
+        yield GradingTask(transcript, wanted.said.get(question.episode_id, ()))
 
-    `usd_at_most` is None where some price is not known. A reply that cannot be used costs more calls than these.
+
+def grading_plan(order: GradingOrder | None, *works: Work) -> dict[str, Any]:
+    """What `works` take together, as plain JSON values: where every first reply can be used, and at most.
+
+    Money is None where some price is not known. A request without an answer is sent up to `request_tries` times.
     """
     models = [] if order is None else _forecasts(order, works)
-    known = [told.usd for told in models if told.usd is not None]
+    first, most = [told.first for told in models], [told.most for told in models]
     return {
         "source": None if order is None else order.source,
         "models": [told.as_dict() for told in models],
-        "calls_at_most": sum(told.calls for told in models),
-        "tokens_at_most": sum(told.tokens for told in models),
-        "usd_at_most": sum(known) if len(known) == len(models) else None,
+        "calls": sum(takes.calls for takes in first),
+        "tokens": sum(takes.tokens for takes in first),
+        "usd": _usd(first),
+        "calls_at_most": sum(takes.calls for takes in most),
+        "tokens_at_most": sum(takes.tokens for takes in most),
+        "usd_at_most": _usd(most),
+        "request_tries": None if order is None else order.calls.tries,
     }
+
+
+def _usd(takes: Sequence[Takes]) -> float | None:
+    known = [one.usd for one in takes if one.usd is not None]
+    return sum(known) if len(known) == len(takes) else None
 
 
 def _forecasts(order: GradingOrder, works: Sequence[Work]) -> list[Forecast]:
@@ -130,13 +160,16 @@ def grading_plan_lines(plan: Mapping[str, Any]) -> list[str]:
     if plan["source"] in ("heuristic", "explicit"):
         lines.append(f"{plan['source']} grades: no model is called for them")
     if plan["models"]:
-        lines.append("a reply that cannot be used costs a further call, or two")
+        lines.append(f"a request that gets no answer is sent up to {plan['request_tries']} times")
     return lines or ["nothing is graded"]
 
 
 def _calls(told: Mapping[str, Any]) -> str:
     cost = "cost unknown (no price for the model)" if told["usd"] is None else f"{told['usd']:,.4f} USD"
-    return f"at most {told['calls']:,} calls, {told['tokens_in']:,} tokens in, {told['tokens_out']:,} out, {cost}"
+    most = f"{told['calls_at_most']:,} calls, {told['tokens_at_most']:,} tokens"
+    most += "" if told["usd_at_most"] is None else f", {told['usd_at_most']:,.4f} USD"
+    first = f"{told['calls']:,} calls, up to {told['tokens_in']:,} tokens in, {told['tokens_out']:,} out, {cost}"
+    return f"{first}; at most, where replies cannot be used and are asked for again: {most}"
 
 
 def _group(prepared: Prepared, standing: Standing, index: int) -> dict[str, Any]:

@@ -178,7 +178,13 @@ def current_manifest(folder: RunFolder, weights: Weights | None) -> dict[str, An
     tables = manifest.get("tables", {})
     listed = {name: len(table["shards"]) for name, table in tables.items() if name != STEPS}
     same = SECTION in manifest and listed == {EPISODES: len(run.committed), **side_parts(run)}
-    return manifest if same and weights in (None, weights_of(manifest)) else None
+    same = same and weights in (None, weights_of(manifest)) and _asks_as_told(run, manifest)
+    return manifest if same else None
+
+
+def _asks_as_told(run: CommittedRun, manifest: dict[str, Any]) -> bool:
+    side = SideFolder(run.folder)
+    return all(side.asked(grader["grader_id"]) <= grader["repeats"] for grader in manifest[SECTION]["graders"])
 
 
 def _there(run: CommittedRun) -> dict[str, Any] | None:
@@ -198,6 +204,7 @@ def done(folder: RunFolder, ending: Ending) -> dict[str, Any]:
         "owed": ending.owed,
         "gradings_owed": ending.gradings_owed,
         "ungraded": sum(ending.ungraded.values()),
+        "degraded": sum(ending.degraded.values()),
         "cause": ending.cause,
         "location": folder.describe(),
         "manifest": folder.describe(MANIFEST) if manifest else None,
@@ -218,7 +225,10 @@ def last_words(ending: Ending, again: str) -> list[str]:
         lines.append(f"{sum(ending.ungraded.values()):,} gradings have no score: {causes}")
     if ending.degraded:
         causes = ", ".join(f"{n:,} {cause}" for cause, n in ending.degraded.items())
-        lines.append(f"{sum(ending.degraded.values()):,} summary entries are degraded, and stay so: {causes}")
+        mend = "rollouts grade --retry-degraded asks for them again"
+        lines.append(f"{sum(ending.degraded.values()):,} summary entries are degraded: {causes}; {mend}")
+    if ending.state == "complete" and ending.gradings_owed:
+        lines.append(f"{ending.gradings_owed:,} gradings that an earlier --repeat asked for are owed")
     if ending.state != "complete":
         gradings = f" and {ending.gradings_owed:,} gradings" if ending.gradings_owed else ""
         lines.append(f"stopped with {ending.owed:,} episodes{gradings} owed: {ending.cause or ending.state}")

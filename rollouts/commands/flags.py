@@ -33,17 +33,26 @@ class RunFlags:
         Texts,
         _flag(
             _WHAT,
-            "Scenario by name, 'all' (the default), or your own as module:ATTRIBUTE; repeat for more.",
+            "Scenario by name, 'published' (the default: the two with published results), 'all', or your own as "
+            "FILE.toml or module:ATTRIBUTE; repeat for more.",
             "--scenario",
         ),
     ] = None
     rubrics: Annotated[Texts, _flag(_WHAT, "What the policy is told: rule (default), bare or both.", "--rubric")] = None
+    rubric_files: Annotated[
+        Texts,
+        _flag(
+            _WHAT,
+            "What the policy is told, from a file: MODE=PATH or SCENARIO:MODE=PATH; repeat for more.",
+            "--rubric-file",
+        ),
+    ] = None
     policies: Annotated[
         Texts,
         _flag(
             _WHAT,
-            "Who plays: oracle (default), random, torch:PATH, onnx:PATH, transformers:FOLDER, or your own as "
-            "module:Class; repeat for more.",
+            "Who plays: oracle (default), random, mixture:BETA:POLICY, torch:PATH, onnx:PATH, transformers:FOLDER, or "
+            "your own as module:Class; repeat for more.",
             "--policy",
         ),
     ] = None
@@ -54,6 +63,17 @@ class RunFlags:
     tics: Annotated[Text, _flag(_WHAT, "Engine tics a decision (the scenario's own: 4).", hyphen=True)] = None
     step_cap: Annotated[Text, _flag(_WHAT, "Most decisions an episode (the scenario's own: 300).", hyphen=True)] = None
     frames: Annotated[Text, _flag(_WHAT, "png (palette, lossless, default), png-rgb, jpeg or none.")] = None
+    realtime: Annotated[
+        Text,
+        _flag(
+            _WHAT,
+            "The game goes on while the policy thinks, at 35 tics a second: hold keeps the last action pressed, idle "
+            "presses nothing.",
+        ),
+    ] = None
+    latency_ms: Annotated[Text, _flag(_WHAT, "In real time: how long each thought takes (measured).", hyphen=True)] = (
+        None
+    )
     variables: Annotated[
         Texts, _flag(_WHAT, "A further engine variable to record, such as POSITION_X; repeat for more.", "--variable")
     ] = None
@@ -113,11 +133,18 @@ class GradingFlags:
     gamma: Annotated[Text, _flag(_GRADING, "Discount of credit, 0 to 1 (0.9).", hyphen=True)] = None
     repeat: Annotated[Text, _flag(_GRADING, "Times each episode is graded by a model (1).", hyphen=True)] = None
     language: Annotated[Text, _flag(_GRADING, "Language of the prompts: en (default) or zh.")] = None
+    grader_prompt: Annotated[
+        Text, _flag(_GRADING, "File with a prompt of your own for the grader, in the form of grading/prompts/.")
+    ] = None
+    summarizer_prompt: Annotated[Text, _flag(_GRADING, "The same for the summarizer.")] = None
     presentation: Annotated[
         Text, _flag(_GRADING, "Order and length of what the grader is shown: forward (default), reversed or padded.")
     ] = None
     grader_chars: Annotated[
         Text, _flag(_GRADING, "Most characters of one episode that a grader reads (24000).", hyphen=True)
+    ] = None
+    grader_context: Annotated[
+        Text, _flag(_GRADING, "Or the tokens that the grader's model takes, to read no more than fits.", hyphen=True)
     ] = None
     base_url: Annotated[
         Text, _flag(_MODELS, "OpenAI-compatible endpoint, with /v1 (OPENAI_BASE_URL; the key is OPENAI_API_KEY).")

@@ -14,13 +14,11 @@ from cyclopts import Parameter
 from rich.console import Console
 
 from grading.feedback import FeedbackRow, parse_feedback
-from grading.forecast import grader_calls
-from grading.grader import GraderSettings
 from grading.lines import add_owed
 from grading.order import GradingOrder
 from grading.owed import Owed, find_owed
-from grading.said import add_feedback
-from rollouts.commands.dry_run import NO_WORK, Work, grading_plan, grading_plan_lines, played_work
+from grading.said import Said, add_feedback, said_with
+from rollouts.commands.dry_run import grading_plan, grading_plan_lines, played_work
 from rollouts.commands.ending import Asked, End, Ending, close, current_manifest, done, last_words, say, side_end
 from rollouts.commands.flags import GradingFlags
 from rollouts.commands.grading_order import make_order
@@ -57,10 +55,15 @@ class _Task:
     def with_feedback(self, rows: tuple[FeedbackRow, ...]) -> _Task:
         return replace(self, feedback=rows)
 
-    def retrying(self, ungraded: bool) -> _Task:
-        """Where `ungraded`, the gradings that have no score now are owed again."""
-        before = datetime.now(UTC) if ungraded else None
-        return replace(self, order=replace(self.order, retry_ungraded_before=before))
+    def retrying(self, ungraded: bool, degraded: bool) -> _Task:
+        """What has no score now is owed again: gradings where `ungraded`, summary entries where `degraded`."""
+        now = datetime.now(UTC)
+        order = replace(
+            self.order,
+            retry_ungraded_before=now if ungraded else None,
+            retry_degraded_before=now if degraded else None,
+        )
+        return replace(self, order=order)
 
     @property
     def judging(self) -> Judging:
@@ -72,9 +75,9 @@ class _Task:
         told = replace(told, plays=False)
         return replace(told, grader_id=None, summarizer_id=None) if self.credit_only else told
 
-    def owed(self, plan: Iterable[Unit], survey: Survey) -> Owed:
+    def owed(self, plan: Iterable[Unit], survey: Survey, said: Said | None = None) -> Owed:
         committed = tuple(unit for unit in plan if unit.number in survey.committed)
-        return find_owed(self.folder, self.order, committed, credit_only=self.credit_only)
+        return find_owed(self.folder, self.order, committed, credit_only=self.credit_only, said=said)
 
 
 def grade(  # noqa: PLR0913  the flags of the command
@@ -85,6 +88,7 @@ def grade(  # noqa: PLR0913  the flags of the command
     flags: GradingFlags | None = None,
     feedback: Path | None = None,
     retry_ungraded: Annotated[bool, _SWITCH] = False,
+    retry_degraded: Annotated[bool, _SWITCH] = False,
     credit_only: Annotated[bool, _SWITCH] = False,
     pool: str | None = None,
     address: str | None = None,
@@ -107,6 +111,9 @@ def grade(  # noqa: PLR0913  the flags of the command
         episodes are graded again, beside the old grades.
     retry_ungraded
         Ask once more for the gradings that have no score.
+    retry_degraded
+        Ask once more for the summary entries that have no score. Grades that read the old ones are given anew beside
+        the old grades, and credit by summaries that could not be given is.
     credit_only
         Compute credit from the stored grades of the grader that the flags name; no model is asked.
     pool
@@ -122,7 +129,8 @@ def grade(  # noqa: PLR0913  the flags of the command
     where, grading = load_configs(given, config, graders=LATE_GRADERS)
     may_call = not (credit_only or dry_run)
     task = _task(find_run(run), grading, may_call, credit_only)
-    task = task.with_feedback(_read_feedback(feedback)).retrying(retry_ungraded)
+    _check_retries(task, retry_ungraded, retry_degraded)
+    task = task.with_feedback(_read_feedback(feedback)).retrying(retry_ungraded, retry_degraded)
     if dry_run:
         return _show(task, as_json)
     reporter = make_reporter(as_json, sys.stdout, sys.stderr)
@@ -148,8 +156,17 @@ def _task(folder: RunFolder, config: GradingConfig, may_call: bool, credit_only:
     return _Task(folder, config, order, credit_only=credit_only)
 
 
+def _check_retries(task: _Task, ungraded: bool, degraded: bool) -> None:
+    if task.credit_only and (ungraded or degraded):
+        raise UsageError(f"--credit-only asks no model: leave --retry-{'ungraded' if ungraded else 'degraded'} out")
+    if ungraded and task.order.grader is None:
+        raise UsageError("--retry-ungraded wants the grader: give --grade and its model")
+    if degraded and task.order.summarizer is None:
+        raise UsageError("--retry-degraded wants the summarizer: give --summarize llm and its model")
+
+
 def _read_feedback(path: Path | None) -> tuple[FeedbackRow, ...]:
-    """Rows without a time were said when the file was written: the same file again adds nothing."""
+    """Rows without a time get that of the file: about when they were said."""
     if path is None:
         return ()
     try:
@@ -222,9 +239,10 @@ def _unplayed(plan: Iterable[Unit], survey: Survey) -> int:
 
 
 def _show(task: _Task, as_json: bool) -> int:
-    """What is owed, and what it takes at most."""
+    """What is owed once the feedback in hand is stored, and what it takes at most."""
     plan, survey = task.folder.read_plan(), task.folder.survey()
-    owed = task.owed(plan, survey)
+    said = said_with(task.folder, task.feedback, plan)
+    owed = task.owed(plan, survey, said)
     told = {
         "run_id": task.folder.run_id,
         "location": task.folder.describe(),
@@ -233,21 +251,13 @@ def _show(task: _Task, as_json: bool) -> int:
         "credit_id": task.order.credit_id,
         "gradings_owed": owed.gradings,
         "summaries_owed": owed.summary_episodes,
-        "grading": grading_plan(task.order, played_work(task.order, task.folder, owed), _graded_again(task)),
+        "grading": grading_plan(task.order, played_work(task.order, task.folder, owed, said)),
     }
     if as_json:
         print(json.dumps({"event": "plan", **told}))
     else:
         _print(told, owed_words(task.order, owed))
     return 0
-
-
-def _graded_again(task: _Task) -> Work:
-    """Episodes that the feedback in hand is about; what else is owed of them is counted already."""
-    episodes = len({row.episode_id for row in task.feedback})
-    if not isinstance(task.order.grader, GraderSettings):
-        return NO_WORK
-    return Work(grader_calls(task.order.grader, episodes, task.order.repeats))
 
 
 def _print(told: Mapping[str, Any], words: tuple[str, ...]) -> None:

@@ -10,8 +10,9 @@ from grading.credit import CreditSettings, parse_rule
 from grading.grade import parse_weights
 from grading.grader import GraderSettings, Presentation, Reads
 from grading.order import GradingOrder, NoModel
+from grading.prompt_files import Name, Prompt, read_prompt
 from grading.summarizer import SummarizerSettings
-from grading.task_summary import Caps
+from grading.task_summary import whole_for_context
 from rollouts.calls.endpoint import OPENAI_URL, CallSettings, Endpoint
 from rollouts.calls.limits import Budget, Limits, Spending
 from rollouts.calls.prices import PRICES, Price, read_prices, require_prices
@@ -75,22 +76,34 @@ def _summarizer(config: GradingConfig) -> SummarizerSettings | None:
     model = config.summarizer_model or config.grader_model
     if config.summarize != "llm" or model is None:
         return None
-    return SummarizerSettings(model, language=config.language)
+    own = _own_prompt("summarizer", config.summarizer_prompt)
+    return SummarizerSettings(model, language=own.ref.language if own else config.language, own_prompt=own)
+
+
+def _own_prompt(name: Name, path: str | None) -> Prompt | None:
+    return None if path is None else read_prompt(name, Path(path))
 
 
 def _grader(config: GradingConfig, summarizer: SummarizerSettings | None) -> GraderSettings | NoModel | None:
     if config.grader != "llm" or config.grader_model is None:
         return _NO_MODEL.get(config.grader)
-    reads = _READS[config.grade_from]
-    caps = Caps() if config.grader_chars is None else replace(Caps(), whole=config.grader_chars)
-    return GraderSettings(
+    reads, own = _READS[config.grade_from], _own_prompt("grader", config.grader_prompt)
+    settings = GraderSettings(
         config.grader_model,
-        language=config.language,
+        language=own.ref.language if own else config.language,
         reads=reads,
         summarizer_id=summarizer.summarizer_id if summarizer and reads == "summaries" else None,
-        caps=caps,
         presentation=_PRESENTATIONS[config.presentation],
+        own_prompt=own,
     )
+    return replace(settings, caps=replace(settings.caps, whole=_whole(config, settings)))
+
+
+def _whole(config: GradingConfig, settings: GraderSettings) -> int:
+    """Most characters of an episode that the grader reads. A reply that was cut off may be twice as long at last."""
+    if config.grader_context is not None:
+        return whole_for_context(config.grader_context, 2 * settings.max_tokens, settings.language)
+    return config.grader_chars or settings.caps.whole
 
 
 def _endpoint(config: GradingConfig, may_call: bool) -> Endpoint:

@@ -10,6 +10,7 @@ from grading.lines import SideWish
 from grading.order import GradingOrder
 from grading.owed import Owed, find_owed
 from grading.pipeline import SideEvent, SidePipeline
+from grading.work import declare
 from rollouts.commands.grading_order import limits_of
 from rollouts.driver import Committed, Remark
 from rollouts.grading_config import GradingConfig
@@ -48,11 +49,11 @@ class Judging:
 
 
 def ready(judging: Judging | None, folder: RunFolder, lease: Lease) -> None:
-    """Put the side tables in order, and write down what the order's ids stand for."""
+    """Put the side tables in order, and write down what is asked for and what the order's ids stand for."""
     side = SideFolder(folder)
     side.recover(lease)
-    for table, id, identity in judging.order.folders() if judging else ():
-        side.declare(lease, table, id, identity)
+    if judging is not None:
+        declare(side, lease, judging.order)
 
 
 def check_endpoint(order: GradingOrder | None, owed: Owed, plays: bool = False) -> None:

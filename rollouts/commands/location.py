@@ -11,13 +11,30 @@ from rollouts.store.storage import open_storage
 
 
 def find_run(named: str) -> RunFolder:
-    """The run in the folder `named`. Errors: `UsageError` where the name is empty; what lies there is not looked at."""
-    place, _, options = named.partition("?") if "://" in named else (named, "", "")
+    """The run in the folder `named`. Errors: `UsageError` where it can be no run; what lies there is not looked at."""
+    return _at_uri(named) if "://" in named else _at_path(named)
+
+
+def _at_uri(named: str) -> RunFolder:
+    place, _, options = named.partition("?")
     out, _, run_id = place.rstrip("/").rpartition("/")
-    if not run_id or run_id in (".", "..") or out.endswith(":/"):
-        raise UsageError(
-            f'run "{named}": give the folder of one run, such as runs/<run id> or s3://bucket/runs/<run id>'
-        )
-    if not out:
-        out = "/" if place.startswith("/") else "." if Path(run_id).is_dir() else RunConfig().out
+    if run_id in ("", ".", "..") or "://" not in out or out.endswith("://"):
+        raise _no_run(named)
     return RunFolder(open_storage(f"{out}?{options}" if options else out), run_id)
+
+
+def _at_path(named: str) -> RunFolder:
+    """A word alone is a folder here, or else an id. A link to a run keeps its name, `.` has none of its own."""
+    if not named:
+        raise _no_run(named)
+    path = Path(named).expanduser()
+    if path.name == named.rstrip("/") and path.name != ".." and not path.is_dir():
+        path = RunConfig().out / path
+    path = path.parent.resolve() / path.name if path.name not in ("", "..") else path.resolve()
+    if not path.name:
+        raise _no_run(named)
+    return RunFolder(open_storage(path.parent), path.name)
+
+
+def _no_run(named: str) -> UsageError:
+    return UsageError(f'run "{named}": give the folder of one run, such as runs/<run id> or s3://bucket/runs/<run id>')

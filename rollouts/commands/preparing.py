@@ -108,7 +108,8 @@ def _files(scenario: Scenario) -> dict[str, Any]:
     found = provenance(scenario)
     files = {} if found is None else dataclasses.asdict(found)
     files.pop("engine_version", None)
-    return files
+    source = scenario.source
+    return files if source is None else {"file": source.name, "file_sha256": source.sha256, **files}
 
 
 def _groups(config: RunConfig, facts: RunFacts) -> tuple[PlanGroup, ...]:

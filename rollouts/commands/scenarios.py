@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Annotated, Any
 
 from cyclopts import Parameter
@@ -10,11 +11,11 @@ from rich import box
 from rich.table import Table
 
 from rollouts.commands.console import wide_console
-from rollouts.scenarios import SCENARIOS, Scenario
+from rollouts.scenarios import PUBLISHED_SCENARIOS, SCENARIOS, Baselines, Scenario
 
 
 def scenarios(*, as_json: Annotated[bool, Parameter(name="--json", negative=())] = False) -> int:
-    """List the scenarios with their actions, seeds and reference results.
+    """List the scenarios with their actions, seeds, metric, and what random and the teacher come out at.
 
     Parameters
     ----------
@@ -39,6 +40,8 @@ def _told(scenario: Scenario) -> dict[str, Any]:
         "seeds": list(scenario.seeds),
         "tics": scenario.tics,
         "step_cap": scenario.step_cap,
+        "has_teacher": scenario.teacher is not None,
+        "published": scenario.name in PUBLISHED_SCENARIOS,
         "baselines": None if baselines is None else {"random": baselines.random, "oracle": baselines.oracle},
     }
 
@@ -46,11 +49,20 @@ def _told(scenario: Scenario) -> dict[str, Any]:
 def _table() -> Table:
     table = Table(box=box.SIMPLE_HEAD)
     table.add_column("scenario", no_wrap=True)
-    for heading in ("actions", "published\nseeds", "metric", "random", "oracle"):
+    for heading in ("actions", "seeds", "step cap", "metric", "random", "oracle"):
         table.add_column(heading)
     for scenario in SCENARIOS.values():
-        told, baselines = _told(scenario), scenario.baselines
-        seeds = f"{scenario.seeds[0]} … {scenario.seeds[-1]} ({len(scenario.seeds)})" if scenario.seeds else "-"
-        numbers = ("-", "-") if baselines is None else (f"{baselines.random:g}", f"{baselines.oracle:g}")
-        table.add_row(scenario.name, ", ".join(told["actions"]), seeds, scenario.metric.name, *numbers)
+        baselines = scenario.baselines or Baselines(math.nan)
+        table.add_row(
+            scenario.name,
+            ", ".join(scenario.options),
+            f"{scenario.seeds[0]} … {scenario.seeds[-1]} ({len(scenario.seeds)})" if scenario.seeds else "-",
+            str(scenario.step_cap),
+            scenario.metric.name,
+            *(_number(baselines.random), _number(baselines.oracle)),
+        )
     return table
+
+
+def _number(mean: float | None) -> str:
+    return "-" if mean is None or math.isnan(mean) else f"{mean:.5g}"

@@ -12,7 +12,7 @@ from rollouts.commands.location import find_run
 from rollouts.errors import UsageError
 from rollouts.evidence.committed_run import CommittedRun
 from rollouts.evidence.manifest import read_manifest
-from rollouts.evidence.replay import replay
+from rollouts.evidence.replay import replay, why_no_replay
 from rollouts.evidence.verify import differences
 
 
@@ -32,7 +32,8 @@ def verify(
     run
         The run's folder: a path, a URI, or its id alone under ./runs.
     replay_episodes
-        Also play so many episodes again, here, and compare their trajectory hashes.
+        Also play so many episodes again, here, and compare their trajectory hashes. Not where a latency was measured
+        in real time: that cannot be repeated.
     as_json
         One JSON object with the list.
     """
@@ -40,17 +41,21 @@ def verify(
         raise UsageError(f"--replay is {replay_episodes}: must be 0 or above")
     committed = CommittedRun.open(find_run(run))
     found = differences(committed, {SECTION: _as_weighted})
-    if replay_episodes:
+    why_not = why_no_replay(committed) if replay_episodes else None
+    if replay_episodes and why_not is None:
         found += replay(committed, replay_episodes)
     if as_json:
-        print(
-            json.dumps(
-                {"run_id": committed.folder.run_id, "location": committed.folder.describe(), "differences": found}
-            )
-        )
+        told = {"run_id": committed.folder.run_id, "location": committed.folder.describe(), "differences": found}
+        print(json.dumps({**told, "not_replayed": why_not} if why_not else told))
     else:
-        _tell(committed, found, replay_episodes)
+        _tell(committed, found, _replayed(replay_episodes, why_not))
     return 1 if found else 0
+
+
+def _replayed(episodes: int, why_not: str | None) -> str:
+    if why_not:
+        return f", none played again: {why_not}"
+    return f", {episodes} episodes played again" if episodes else ""
 
 
 def _as_weighted(run: CommittedRun) -> Any:
@@ -58,11 +63,10 @@ def _as_weighted(run: CommittedRun) -> Any:
     return make_section(run, weights_of(read_manifest(run) or {}))
 
 
-def _tell(committed: CommittedRun, found: list[str], replayed: int) -> None:
+def _tell(committed: CommittedRun, found: list[str], played: str) -> None:
     for difference in found:
         print(difference)
     where = committed.folder.describe()
-    played = f", {replayed} episodes played again" if replayed else ""
     if found:
         print(f"{len(found)} {'difference' if len(found) == 1 else 'differences'} in {where}{played}")
     else:

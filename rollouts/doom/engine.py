@@ -16,22 +16,24 @@ from typing import Literal
 
 import vizdoom as vzd
 
+from rollouts.doom.cfg import PACKAGE, cfg_path, load_cfg
 from rollouts.doom.engine_home import EngineHome, check_program, unlink_shared_memory
+from rollouts.doom.game_files import check_wad, here
 from rollouts.errors import EngineLost, ScenarioError
-from rollouts.scenarios import EngineSetup, Scenario
+from rollouts.scenario import EngineSetup, Scenario
 
 WIDTH, HEIGHT = 320, 240
 TRACKED = ("HEALTH", "SELECTED_WEAPON_AMMO", "KILLCOUNT", "DAMAGE_TAKEN", "ITEMCOUNT", "SELECTED_WEAPON")
 """Engine variables that every state carries, in this order, before the scenario's own further ones."""
-WAD_MAGIC = (b"IWAD", b"PWAD")
+BUTTONS: tuple[str, ...] = tuple(vzd.Button.__members__)
+VARIABLES: tuple[str, ...] = tuple(vzd.GameVariable.__members__)
 ENGINE_VERSION: str = vzd.__version__
 
 Game = vzd.DoomGame
 Picture = Literal["indexed", "rgb"]
 _SCREENS = {"indexed": vzd.ScreenFormat.DOOM_256_COLORS8, "rgb": vzd.ScreenFormat.RGB24}
-_PACKAGE = Path(vzd.__file__).parent
-_PROGRAM = _PACKAGE / "vizdoom"
-_DEFAULT_GAME = _PACKAGE / "freedoom2.wad"
+_PROGRAM = PACKAGE / "vizdoom"
+_DEFAULT_GAME = PACKAGE / "freedoom2.wad"
 ENGINE_ERRORS = (
     vzd.ViZDoomErrorException,
     vzd.ViZDoomUnexpectedExitException,
@@ -171,36 +173,11 @@ def _configure(setup: EngineSetup, buttons: Sequence[str], picture: Picture) -> 
 
 def _load(setup: EngineSetup) -> Game:
     """A game with the cfg loaded and its files absolute and checked (the engine runs in another folder)."""
-    game = vzd.DoomGame()
-    cfg = _cfg_path(setup.cfg)
-    try:
-        game.load_config(str(cfg))
-    except (vzd.FileDoesNotExistException, vzd.ViZDoomErrorException) as error:
-        raise ScenarioError(f"cfg {cfg} cannot be loaded: {error}") from error
+    game = load_cfg(cfg_path(setup.cfg))
     if wad := setup.wad or game.get_doom_scenario_path():
-        game.set_doom_scenario_path(str(_check_wad(Path(wad))))
-    game.set_doom_game_path(str(_check_wad(Path(game.get_doom_game_path() or _DEFAULT_GAME))))
+        game.set_doom_scenario_path(str(check_wad(here(wad))))
+    game.set_doom_game_path(str(check_wad(here(setup.game or game.get_doom_game_path() or str(_DEFAULT_GAME)))))
     return game
-
-
-def _cfg_path(cfg: str) -> Path:
-    stock = Path(vzd.scenarios_path) / cfg
-    path = stock if stock.is_file() else Path(cfg).absolute()
-    if not path.is_file():
-        raise ScenarioError(f"no cfg {cfg!r}: neither a stock one in {vzd.scenarios_path} nor a file")
-    return path
-
-
-def _check_wad(path: Path) -> Path:
-    """The absolute path of a file that is a wad; the engine would silently play the stock map instead of another."""
-    try:
-        with path.open("rb") as file:
-            magic = file.read(4)
-    except OSError as error:
-        raise ScenarioError(f"wad {path} cannot be read: {error.strerror}") from error
-    if magic not in WAD_MAGIC:
-        raise ScenarioError(f"wad {path} is no wad: it begins with {magic!r}, not with IWAD or PWAD")
-    return path.absolute()
 
 
 def provenance(scenario: Scenario) -> Provenance | None:
@@ -210,7 +187,7 @@ def provenance(scenario: Scenario) -> Provenance | None:
     """
     if scenario.engine is None:
         return None
-    cfg = _cfg_path(scenario.engine.cfg)
+    cfg = cfg_path(scenario.engine.cfg)
     game = _configure(scenario.engine, scenario.buttons, "indexed")
     wad, base = game.get_doom_scenario_path(), Path(game.get_doom_game_path())
     return Provenance(

@@ -10,7 +10,7 @@ from rollouts.doom.screen import start_engine
 from rollouts.doom.view import View, blind_snapshot, end_reason
 from rollouts.errors import EngineLost, ScenarioError
 from rollouts.records import EndReason, Snapshot, Transition
-from rollouts.scenarios import Capture, Environment, Scenario
+from rollouts.scenario import Capture, Environment, Scenario
 
 
 def make_environment(
@@ -39,9 +39,10 @@ class DoomEnvironment:
         self._setup = scenario.engine
         self._capture = capture
         self._buttons = scenario.buttons
-        self._pressed = {
+        self._pressed: dict[str | None, list[float]] = {
             action.name: [float(button in action.buttons) for button in self._buttons] for action in scenario.actions
         }
+        self._pressed[None] = [0.0] * len(self._buttons)
         self._finished = True
         self._engine: Engine | None = self._start()
 
@@ -71,7 +72,7 @@ class DoomEnvironment:
             engine.seek(seed, index)
             sight = self._view.look(game)
             self._finished = game.is_episode_finished()
-            self._before = sight.counters
+            self._before, self._tic = sight.counters, game.get_episode_time()
             return sight.snapshot or blind_snapshot(game, sight.counters)
         except EngineLost:  # while it was looking for the episode
             self.close()
@@ -79,7 +80,7 @@ class DoomEnvironment:
         except ENGINE_ERRORS as error:
             raise self._lose(engine, error) from error
 
-    def step(self, action: str, tics: int) -> Transition:
+    def step(self, action: str | None, tics: int) -> Transition:
         """See `Environment.step`. The counters are the engine's own also when it has nothing more to show."""
         engine = self._engine
         if engine is None or self._finished:
@@ -90,10 +91,11 @@ class DoomEnvironment:
             sight = self._view.look(game)
             self._finished = game.is_episode_finished()
             reason: EndReason | None = end_reason(game) if self._finished else None
+            now = sight.snapshot.game_tic if sight.snapshot else game.get_episode_time()
         except ENGINE_ERRORS as error:
             raise self._lose(engine, error) from error
-        before, after = self._before, sight.counters
-        self._before = after
+        before, after, passed = self._before, sight.counters, now - self._tic
+        self._before, self._tic = after, now
         return Transition(
             reward=reward,
             snapshot=sight.snapshot,
@@ -103,8 +105,9 @@ class DoomEnvironment:
             health_after=after.health,
             ammo_after=after.ammo,
             kills_after=after.kills,
-            events=read_events(before, after, reason == "death", tics, self._setup.passive_loss),
+            events=read_events(before, after, reason == "death", passed, self._setup.passive_loss),
             variables=sight.variables,
+            tics=passed,
         )
 
     def close(self) -> None:

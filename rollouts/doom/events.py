@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rollouts.scenarios import PassiveLoss
+from rollouts.scenario import PassiveLoss
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,10 +44,15 @@ class Label(Protocol):
 
 
 class Kinds(dict[str, tuple[str, ThingKind | None]]):
-    """Raw label name -> (name without its variant suffix, kind); None for the player, corpses and decorations."""
+    """Raw label name -> (name without its variant suffix, kind); None for the player, corpses, decorations, and what
+    flies unless it is among `projectiles`."""
 
-    def __init__(self, extra_monsters: Iterable[str] = ()) -> None:
+    def __init__(
+        self, extra_monsters: Iterable[str] = (), extra_items: Iterable[str] = (), projectiles: Iterable[str] = ()
+    ) -> None:
         self._monsters = MONSTERS | frozenset(extra_monsters)
+        self._items = ITEMS | frozenset(extra_items)
+        self._projectiles = frozenset(projectiles)
 
     def __missing__(self, raw_name: str) -> tuple[str, ThingKind | None]:
         found = self[raw_name] = self._judge(raw_name)
@@ -59,7 +64,9 @@ class Kinds(dict[str, tuple[str, ThingKind | None]]):
             return name, "monster"
         if name != raw_name and not name.startswith(CORPSE_PREFIX):
             return name, "monster"
-        return name, "item" if name in ITEMS else None
+        if name in self._projectiles:
+            return name, "projectile"
+        return name, "item" if name in self._items else None
 
 
 def see_things(labels: Iterable[Label], kinds: Kinds, width: int, height: int) -> tuple[Thing, ...]:

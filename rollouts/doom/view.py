@@ -11,7 +11,7 @@ from rollouts.doom.engine import HEIGHT, TRACKED, WIDTH, Game, variable
 from rollouts.doom.events import Counters
 from rollouts.doom.perception import DepthReader, Kinds, see_things
 from rollouts.records import EndReason, Frame, Snapshot
-from rollouts.scenarios import EngineSetup
+from rollouts.scenario import EngineSetup
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class View:
     def __init__(self, setup: EngineSetup, frames: bool, palette: NDArray[np.uint8] | None) -> None:
         self._frames = frames
         self._palette = palette
-        self._kinds = Kinds(setup.extra_monsters)
+        self._kinds = Kinds(setup.extra_monsters, setup.extra_items, setup.projectiles)
         self._depth = DepthReader(WIDTH, HEIGHT) if setup.needs_depth else None
         self._variables = [variable(name) for name in (*TRACKED, *setup.variables)]
         self._extra = setup.variables
@@ -43,7 +43,7 @@ class View:
             values = [game.get_game_variable(each) for each in self._variables]
             return Sight(self._count(values), None, self._further(values))
         values = state.game_variables.tolist()
-        counters, depth = self._count(values), state.depth_buffer
+        counters, further, depth = self._count(values), self._further(values), state.depth_buffer
         snapshot = Snapshot(
             state.tic,
             counters.health,
@@ -52,8 +52,9 @@ class View:
             see_things(state.labels or (), self._kinds, WIDTH, HEIGHT),
             self._depth.read(depth) if self._depth and depth is not None else None,
             self._frame(state.screen_buffer) if self._frames else None,
+            further,
         )
-        return Sight(counters, snapshot, self._further(values))
+        return Sight(counters, snapshot, further)
 
     def _count(self, values: list[float]) -> Counters:
         tracked = values[: len(TRACKED)]

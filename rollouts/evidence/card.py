@@ -28,16 +28,17 @@ whose array is palette indices, not colours: convert to RGB (`picture.convert("R
 _ROWS = """\
 `steps` has a row a decision, of completed episodes only: the state as the policy read it, the frame it saw, the
 teacher's action, the policy's own answer (`model_action`) and the action that was sent (`effective_action`). The triple
-to train on is (state, frame, teacher_action / effective_action). `episodes` has a row an episode; where an episode has
-several, the one with the highest `unit` counts. `terminated` (died, reached the goal) is not `truncated` (time limit,
-step cap)."""
+to train on is (state, frame, teacher_action / effective_action). `acted_by` says who acted: where it was the teacher,
+the policy was not asked; where it is null, so is `effective_action`, for the episode was over, in real time, before the
+answer came. `episodes` has a row an episode; where an episode has several, the one with the highest `unit` counts.
+`terminated` (died, reached the goal) is not `truncated` (time limit, step cap)."""
 
 _GRADES = """\
 `grades` has a row a grading: three axes in [-1, 1], never R alone, and an ungraded episode has none. `source` says who
 judged: a model (`llm`), people (`explicit`) or a formula (`heuristic`); never pool them. Of an episode's rows by one
-`grader_id` and `repeat` the one with the highest `grading` counts. `summaries` has a row a span of decisions, `credit`
-a row a decision of a graded episode (`value` in [-1, 1], from `grader_id` by `rule`), `calls` a row a call to a model,
-`feedback` what people wrote."""
+`grader_id` and `repeat` the one with the highest `grading` counts. `summaries` has a row a span of decisions; where one
+was asked for again, the row with the latest `summarized_at` counts. `credit` has a row a decision of a graded episode
+(`value` in [-1, 1], from `grader_id` by `rule`), `calls` a row a call to a model, `feedback` what people wrote."""
 
 
 def dataset_card(manifest: Mapping[str, Any]) -> str:

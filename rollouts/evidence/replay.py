@@ -1,4 +1,7 @@
-"""Plays committed episodes again, here and now, and compares their trajectory hashes with the recorded ones."""
+"""Plays committed episodes again, here and now, and compares their trajectory hashes with the recorded ones.
+
+In real time with a measured latency no episode can be repeated: a machine never takes the same time twice.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from dataclasses import dataclass
 from rollouts.config import RunConfig
 from rollouts.doom.environment import make_environment
 from rollouts.episode import EpisodeRules, run_episode
+from rollouts.errors import UsageError
 from rollouts.evidence.committed_run import EPISODES, CommittedRun
 from rollouts.evidence.results import COMPLETED
 from rollouts.policies.registry import make_policy
@@ -50,6 +54,28 @@ def spread(episodes: Sequence[Recorded], count: int) -> list[Recorded]:
     return [episodes[i * len(episodes) // count] for i in range(count)]
 
 
+def why_no_replay(run: CommittedRun) -> str | None:
+    """Why no episode of the run can be played again alike; None where each can."""
+    config = RunConfig.from_dict(run.record["configuration"])
+    realtime = config.real_time()
+    if realtime is not None and realtime.latency_ms is None:
+        return "the latency was measured while the game went on, and no measurement repeats itself"
+    return _what_is_gone(run, config)
+
+
+def _what_is_gone(run: CommittedRun, config: RunConfig) -> str | None:
+    """A scenario, or text for one, that cannot be had any more or is another by now."""
+    try:
+        scenarios = config.resolved()
+    except UsageError as error:
+        return str(error)
+    recorded = {name: told["provenance"].get("file_sha256") for name, told in run.record["scenarios"].items()}
+    for scenario in scenarios:
+        if scenario.source is not None and scenario.source.sha256 != recorded.get(scenario.name):
+            return f'scenario file "{scenario.source.name}" is no longer the one that was played'
+    return None
+
+
 def replay(run: CommittedRun, count: int) -> Iterator[str]:
     """Play `count` episodes again; one sentence for each that comes out another way."""
     for episode in spread(recorded_episodes(run), count):
@@ -63,7 +89,8 @@ def _play(run: CommittedRun, key: EpisodeKey) -> str:
     config = RunConfig.from_dict(run.record["configuration"])
     scenario = config.scenario(key.scenario)
     asked_for = {who["name"]: spec for spec, who in run.record["policies"].items()}[key.policy]
-    rules = EpisodeRules(scenario, config.tics_of(scenario), config.step_cap_of(scenario), config.seed)
+    tics, step_cap = config.tics_of(scenario), config.step_cap_of(scenario)
+    rules = EpisodeRules(scenario, tics, step_cap, config.seed, config.real_time())
     environment = make_environment(scenario, None, rules.tics, config.variables)
     try:
         return run_episode(key, rules, environment, make_policy(asked_for, scenario), _Nothing()).trajectory_hash

@@ -23,7 +23,7 @@ KEYS: Mapping[str, tuple[str, ...]] = {
     "credit": ("episode_id", "grading", "repeat", "tick"),
     "calls": ("call_id",),
 }
-"""What names a row within one folder of each table."""
+"""What names a row within one folder of each table; a degraded entry may have later ones of its name."""
 READERS = 8
 Steps = Mapping[int, Mapping[str, int]]
 """Unit number → completed episode → its decisions."""
@@ -99,7 +99,7 @@ class _Check:
 
     def keys(self, where: str, unit: int, rows: Rows, steps: Mapping[str, int]) -> Iterator[str]:
         """Each row of the run, of the unit and of one of its completed episodes, and once."""
-        keys = Counter(tuple(row[name] for name in self._key) for row in rows)
+        keys = Counter(tuple(row[name] for name in self._key) for row in self.counted(rows))
         yield from (f"{where}: {' '.join(map(str, key))} stands {n} times" for key, n in keys.items() if n > 1)
         strangers = sorted({row["episode_id"] for row in rows} - steps.keys())
         yield from (f"{where}: {key} is no completed episode of it" for key in strangers)
@@ -107,6 +107,10 @@ class _Check:
         yield from (f"{where}: rows of run {name!r}" for name in wrong_run)
         if any(row["unit"] != unit for row in rows):
             yield f"{where}: rows of another unit"
+
+    def counted(self, rows: Rows) -> Rows:
+        """The rows that no later one replaces."""
+        return rows
 
     def more(self, where: str, unit: int, rows: Rows, steps: Mapping[str, int]) -> Iterator[str]:  # noqa: ARG002
         yield from ()
@@ -124,12 +128,21 @@ class _Grades(_Check):
 
 
 class _Summaries(_Check):
-    columns = ("decisions",)
+    columns = ("decisions", "status")
+
+    def counted(self, rows: Rows) -> Rows:
+        """A degraded entry is replaced by whatever comes later."""
+        last = {(row["episode_id"], row["span"]): number for number, row in enumerate(rows)}
+        return [
+            row
+            for number, row in enumerate(rows)
+            if row["status"] != "degraded" or last[row["episode_id"], row["span"]] == number
+        ]
 
     def more(self, where: str, unit: int, rows: Rows, steps: Mapping[str, int]) -> Iterator[str]:  # noqa: ARG002
         """The spans of an episode hold its decisions, all of them."""
         held: Counter[str] = Counter()
-        for row in rows:
+        for row in self.counted(rows):
             held[row["episode_id"]] += row["decisions"]
         yield from _unequal(where, held, steps, "decisions in its spans")
 

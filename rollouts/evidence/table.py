@@ -103,14 +103,27 @@ def print_results(manifest: Mapping[str, Any], console: Console) -> None:
 
 def notes(manifest: Mapping[str, Any]) -> list[str]:
     """What must stand under the numbers: the meaning of agreement first."""
-    agreements = [block["rubric_agreement"] for block in manifest["results"] if "rubric_agreement" in block]
+    agreeing = [block for block in manifest["results"] if "rubric_agreement" in block]
+    agreements = [block["rubric_agreement"] for block in agreeing]
     lines = list(dict.fromkeys(str(agreement["note"]) for agreement in agreements))
     if any(is_self_check(block) for block in manifest["results"]):
         lines.append(SELF_CHECK)
     unusable = sum(agreement["n"] - agreement["n_usable"] for agreement in agreements)
     if unusable:
         lines.append(f"Brier and ECE leave out {unusable:,} decisions without usable probabilities")
-    return [*lines, RATE_NOTE]
+    unasked = sum(block["n_decisions"] - block["rubric_agreement"]["n"] for block in agreeing)
+    if unasked:
+        lines.append(f"agreement, Brier and ECE leave out {unasked:,} decisions for which the policy was not asked")
+    return [*lines, *_real_time_note(manifest["configuration"]), RATE_NOTE]
+
+
+def _real_time_note(configuration: Mapping[str, Any]) -> list[str]:
+    """Numbers of a game that does not wait compare with no others."""
+    if (meanwhile := configuration.get("realtime")) is None:
+        return []
+    latency = configuration["latency_ms"]
+    long = "as measured" if latency is None else f"{latency:g} ms a decision, as set"
+    return [f"real time ({meanwhile}): the game went on while the policy thought, {long}"]
 
 
 def coverage_lines(manifest: Mapping[str, Any]) -> list[str]:

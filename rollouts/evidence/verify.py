@@ -50,7 +50,7 @@ def _checked_units(run: CommittedRun, found: list[str], steps: dict[int, dict[st
         except (StorageError, FileNotFoundError, ValueError) as error:
             found.append(f"unit {unit.number} cannot be read: {error}")
             continue
-        found += [*_wrong_keys(run, rows), *_wrong_steps(run, rows), *_wrong_counts(rows)]
+        found += [*_wrong_keys(run, rows), *_wrong_steps(run, rows), *_wrong_counts(rows), *_wrong_actors(rows)]
         steps[unit.number] = {e.episode_id: e.steps for e in rows.episodes if e.completed}
         yield rows
 
@@ -121,6 +121,23 @@ def _wrong_counts(rows: UnitRows) -> Iterator[str]:
         if episode.episode_id in seen and episode.n_out_of_schema != there[episode.episode_id]:
             n, said = there[episode.episode_id], episode.n_out_of_schema
             yield f"{EPISODES}/{rows.episodes_file.name}: {episode.episode_id} says {said} out of schema, its rows {n}"
+
+
+def _wrong_actors(rows: UnitRows) -> Iterator[str]:
+    """Who acted, against who was asked, what was said and what was sent; nobody acts only where an episode ends."""
+    last = {episode.episode_id: episode.steps - 1 for episode in rows.episodes}
+    wrong = [
+        (key, tick, who)
+        for batch in rows.decisions
+        for key, tick, who, other in zip(
+            batch.episode_ids, batch.ticks, batch.acted_by, batch.misattributed(), strict=True
+        )
+        if other or (who is None and tick != last.get(key))
+    ]
+    if wrong:
+        key, tick, who = wrong[0]
+        first = f"the first is tick {tick} of {key}, acted_by {who!r}"
+        yield f"unit {rows.unit.number}: in {len(wrong)} decisions another acted than their row says; {first}"
 
 
 def _wrong_file(run: CommittedRun, where: str, said: ShardFile) -> Iterator[str]:

@@ -11,14 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 
 from rollouts.errors import UsageError
 from rollouts.records import Answer, EpisodeKey, PolicyDescription, Snapshot
-from rollouts.scenarios import Scenario
+from rollouts.scenarios import Scenario, Teacher
 
 
 class Policy(Protocol):
@@ -26,7 +26,9 @@ class Policy(Protocol):
     `RunStopped`.
 
     A policy may also have `reset(key, rng)`, called before each episode, `close()`, `check_scenario(scenario)`,
-    `act_batch(questions)`, and the attributes `needs_frames` and `needs_gpu`: True where it cannot play without.
+    `act_batch(questions)`, and the attributes `needs_frames` and `needs_gpu`: True where it cannot play without. Where
+    it lets the scenario's teacher act, its answer says so: `acted_by="teacher"`, `asked=False`, and the teacher's own
+    action.
     """
 
     def act(self, snapshot: Snapshot, text: str, options: tuple[str, ...], instructions: str | None) -> Answer:
@@ -76,15 +78,21 @@ class ChecksScenario(Protocol):
         ...
 
 
+def _nobody_makes(spec: str) -> Policy:
+    raise UsageError(f"policy {spec!r} cannot be made here")
+
+
 @dataclass(frozen=True)
 class PolicyContext:
     """What a policy may know when it is made: its scenario and what followed the colon in `NAME:ARGUMENT`.
 
+    `make` makes another policy for the same scenario, for one that holds another (rollouts/policies/mixture.py).
     `gpus`: the part of a GPU that is its own, 0 for the CPU; None where it is made only to be checked and described.
     """
 
     scenario: Scenario
     argument: str | None = None
+    make: Callable[[str], Policy] = field(default=_nobody_makes, repr=False)
     gpus: float | None = 0.0
 
 
@@ -108,6 +116,13 @@ def closing_policy(policy: Policy) -> Iterator[Policy]:
         yield policy
     finally:
         close_policy(policy)
+
+
+def teacher_of(name: str, scenario: Scenario) -> Teacher:
+    """The teacher that policy `name` cannot do without. Errors: UsageError."""
+    if scenario.teacher is None:
+        raise UsageError(f"policy {name!r} needs a teacher, and scenario {scenario.name!r} has none")
+    return scenario.teacher
 
 
 PolicyFactory = Callable[[PolicyContext], Policy]

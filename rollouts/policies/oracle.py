@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from rollouts.errors import UsageError
-from rollouts.policies.base import PolicyContext, refuse_argument
+from rollouts.policies.base import PolicyContext, refuse_argument, teacher_of
 from rollouts.records import Answer, PolicyDescription, Snapshot
 
 
@@ -12,9 +11,7 @@ class OraclePolicy:
 
     def __init__(self, context: PolicyContext) -> None:
         refuse_argument("oracle", context)
-        if context.scenario.teacher is None:
-            raise UsageError(f"policy 'oracle' needs a teacher, and scenario {context.scenario.name!r} has none")
-        self._teacher = context.scenario.teacher
+        self._teacher = teacher_of("oracle", context.scenario)
 
     def act(self, snapshot: Snapshot, text: str, options: tuple[str, ...], instructions: str | None) -> Answer:  # noqa: ARG002
         action = self._teacher(snapshot)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from rollouts.errors import UsageError
 from rollouts.importing import import_object
-from rollouts.policies.base import ActsInBatches, Policy, PolicyContext, PolicyFactory
+from rollouts.policies.base import ActsInBatches, Policy, PolicyContext, PolicyFactory, teacher_of
 from rollouts.policies.batch_only import BatchOnlyPolicy
 from rollouts.policies.causal_lm import CausalLMPolicy
 from rollouts.policies.contract import check_class, check_policy_object
 from rollouts.policies.gpu import limit_torch_memory
+from rollouts.policies.mixture import MixturePolicy, Parts
 from rollouts.policies.onnx_network import make_onnx_policy
 from rollouts.policies.oracle import OraclePolicy
 from rollouts.policies.text_only import TextBackend, TextOnlyPolicy
@@ -19,16 +22,36 @@ from rollouts.scenarios import Scenario
 POLICIES: dict[str, PolicyFactory] = {
     "oracle": OraclePolicy,
     "random": RandomPolicy,
+    "mixture": MixturePolicy,
     "torch": make_torch_policy,
     "onnx": make_onnx_policy,
     "transformers": CausalLMPolicy,
 }
+NEEDS_TEACHER = frozenset({"oracle", "mixture"})
+
+
+def nested(spec: str) -> tuple[str, ...]:
+    """`spec` itself and then the policy inside it, where it holds one: what is checked at start is checked of each.
+
+    Errors: `UsageError` where a mixture contradicts itself.
+    """
+    name, _, argument = spec.partition(":")
+    return (spec, *nested(Parts.read(argument).inner)) if name == "mixture" else (spec,)
 
 
 def check_policy(spec: str) -> None:
-    """Refuse a `--policy` that names neither a registered policy nor an importable `module:Class`."""
-    if spec.partition(":")[0] not in POLICIES:
-        _user_class(spec)
+    """Refuse a `--policy` that names neither a registered policy nor an importable `module:Class`; the same holds for
+    one inside it."""
+    for each in nested(spec):
+        if each.partition(":")[0] not in POLICIES:
+            _user_class(each)
+
+
+def check_teacher(spec: str, scenario: Scenario) -> None:
+    """Refuse a policy that needs a teacher where the scenario has none; one inside it too."""
+    for each in nested(spec):
+        if (name := each.partition(":")[0]) in NEEDS_TEACHER:
+            teacher_of(name, scenario)
 
 
 def make_policy(spec: str, scenario: Scenario, gpus: float | None = 0.0) -> Policy:
@@ -36,7 +59,8 @@ def make_policy(spec: str, scenario: Scenario, gpus: float | None = 0.0) -> Poli
     `PolicyContext`."""
     name, _, argument = spec.partition(":")
     if name in POLICIES:
-        return POLICIES[name](PolicyContext(scenario, argument or None, gpus))
+        make = partial(make_policy, scenario=scenario, gpus=gpus)
+        return POLICIES[name](PolicyContext(scenario, argument or None, make, gpus))
     found = _user_class(spec)
     limit_torch_memory(gpus)
     return _widen(found(), spec)

@@ -17,9 +17,11 @@ class DeathCaps:
 class Limits:
     """Times are seconds; deaths and failures are counted in a row: anything that goes well resets them.
 
-    `slot_deaths` and `failed_starts` are for one slot, `same_cause` for failed tasks of the whole run and
+    `slot_deaths`, `failed_starts` (it said why, or took too long) and `lost_starts` (it was gone: for some 20 s after a
+    node is lost Ray still places workers there) are for one slot, `same_cause` for failed tasks of the whole run and
     `failed_episodes` for its failed episodes (None: any number). `stall_s`: no decision for so long;
-    `first_decision_s`: the same where a worker first has to set up its group; `unit_s`: one task altogether.
+    `first_decision_s`: the same where a worker first has to set up its group; `unit_s`: one task altogether;
+    `quiet_s`: after so long without a decision people are told.
     `starting`: workers in the making at once (or as many as are ready, if more); `ahead`: how many are made before
     there is a unit for them. A slot rests `rest_s` after a failure, doubled with each further one up to
     `longest_rest_s`.
@@ -28,12 +30,14 @@ class Limits:
     unit_deaths: DeathCaps = field(default_factory=DeathCaps)
     slot_deaths: int = 5
     failed_starts: int = 3
+    lost_starts: int = 8
     same_cause: int = 3
     failed_episodes: int | None = 3
     start_s: float = 120.0
     first_decision_s: float = 300.0
     stall_s: float = 120.0
     unit_s: float | None = None
+    quiet_s: float = 30.0
     starting: int = 4
     ahead: int = 0
     rest_s: float = 0.25

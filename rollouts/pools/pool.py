@@ -107,11 +107,13 @@ class TaskFailed:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """The slot's worker is gone, with whatever it was doing. `preempted`: its node was taken away on purpose."""
+    """The slot's worker is gone, with whatever it was doing. `preempted`: its node was taken away on purpose;
+    `unreachable`: its node, or the way there, is gone, which says nothing about what it played."""
 
     slot: int
     cause: str
     preempted: bool = False
+    unreachable: bool = False
 
 
 @dataclass(frozen=True, slots=True)

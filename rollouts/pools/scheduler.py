@@ -93,6 +93,15 @@ class Scheduler:
         """Seconds until `commands` has something to say even if nothing happens; infinity where it never will."""
         return max(0.0, min(self._alarms(), default=NEVER) - now)
 
+    def silences(self, now: float) -> list[str]:
+        """For people: who has been quiet for a while, and when that is too long. Each silence once."""
+        return [
+            f"worker {slot.number} has made no decision for {self._limits.quiet_s:g} s; "
+            f"it is ended after {slot.patience_s:g} s without one"
+            for slot in self._slots
+            if slot.grew_quiet(now)
+        ]
+
     def feed(self, event: Event, now: float) -> Report | None:
         """Take in what happened; a report that is to be committed comes back."""
         match event:
@@ -109,7 +118,7 @@ class Scheduler:
             case StartFailed():
                 self._start_failed(self._slots[event.slot], event.failure, now)
             case Lost():
-                self._lost(self._slots[event.slot], event.cause, event.preempted, now)
+                self._lost(self._slots[event.slot], event, now)
             case _:
                 assert_never(event)
         return None
@@ -137,8 +146,10 @@ class Scheduler:
                 continue
             why = self._too_long(slot, now)
             self._kills.append(Kill(slot.number, why))
-            if slot.state == "busy" or not self.live:
-                self._lost(slot, why, False, now)
+            if slot.state == "busy":
+                self._lost(slot, Lost(slot.number, why), now)
+            elif not self.live:
+                self._never_ready(slot, why, now)
             else:  # there may be no room for it at present; the others go on
                 slot.vacate()
                 slot.rests_until = now + self._limits.longest_rest_s
@@ -148,7 +159,7 @@ class Scheduler:
             return f"no worker was ready within {self._limits.start_s:g} s"
         if slot.last_moment <= now:
             return f"a unit took longer than {self._limits.unit_s:g} s"
-        return "no decision for too long: the engine, the environment or the policy hangs"
+        return f"no decision for {slot.patience_s:g} s: the engine, the environment or the policy hangs"
 
     def _assign(self, now: float) -> Iterator[Command]:
         crowd = Counter(slot.group for slot in self._slots if slot.group)
@@ -216,18 +227,21 @@ class Scheduler:
 
     def _start_failed(self, slot: Slot, failure: Failure, now: float) -> None:
         if not self._judge(failure):
-            self._lost(slot, failure.cause, False, now)
+            self._never_ready(slot, failure.cause, now)
 
-    def _lost(self, slot: Slot, cause: str, preempted: bool, now: float) -> None:
+    def _never_ready(self, slot: Slot, cause: str, now: float) -> None:
+        slot.vacate()
+        self._charge_start(slot, slot.failed_to_start(cause, now))
+
+    def _lost(self, slot: Slot, loss: Lost, now: float) -> None:
         unit, before = slot.unit, slot.state
         slot.vacate()
-        if preempted:
+        if loss.preempted:
             slot.rests_until = now + self._limits.rest_s
         elif before == "starting":
-            if slot.failed_to_start(cause, now):
-                self._stop(f"no worker can be started ({slot.failed_starts} tries): {slot.first_cause}")
+            self._charge_start(slot, slot.died_at_start(loss.cause, now))
         elif before != "empty":
-            self._charge(slot, unit, cause, now)
+            self._charge(slot, None if loss.unreachable else unit, loss.cause, now)
         if unit is not None:
             self._backlog.give_back(unit)
 
@@ -241,6 +255,11 @@ class Scheduler:
         elif failure.kind == "error" and self._failed_tasks.add(failure.cause):
             self._stop(f"{self._limits.same_cause} tries in a row failed by one cause: {self._failed_tasks.first}")
         return self.stopped is not None
+
+    def _charge_start(self, slot: Slot, enough: bool) -> None:
+        if enough:
+            tries = slot.failed_starts + slot.lost_starts
+            self._stop(f"no worker can be started ({tries} tries): {slot.first_cause}")
 
     def _charge(self, slot: Slot, unit: Unit | None, cause: str, now: float) -> None:
         """A death, for the slot and for the unit. An episode that is blamed clears its slot's name."""

@@ -39,6 +39,7 @@ Command = Start | Send | Kill
 @dataclass(slots=True)
 class Slot:
     """`rests_until` holds back its next start or task; `deadline` moves with each decision, `last_moment` does not.
+    `patience_s` is how far the deadline lies ahead, `quiet_since` the last decision that nobody was told to wait for.
 
     `decisions` counts those seen of the present task; `first_cause` is that of the present row of failures.
     """
@@ -49,11 +50,14 @@ class Slot:
     rests_until: float = 0.0
     deadline: float = NEVER
     last_moment: float = NEVER
+    patience_s: float = 0.0
+    quiet_since: float = NEVER
     group: Group | None = None
     unit: Unit | None = None
     decisions: int = 0
     deaths: int = 0
     failed_starts: int = 0
+    lost_starts: int = 0
     first_cause: str = ""
 
     @property
@@ -73,21 +77,30 @@ class Slot:
 
     def play(self, unit: Unit, now: float) -> None:
         at_home = self.group == group_of(unit)
-        patience_s = self.limits.stall_s if at_home else self.limits.first_decision_s
         self.state, self.unit, self.group, self.decisions = "busy", unit, group_of(unit), 0
-        self.deadline = now + patience_s
+        self._wait(self.limits.stall_s if at_home else self.limits.first_decision_s, now)
         self.last_moment = NEVER if self.limits.unit_s is None else now + self.limits.unit_s
 
     def progress(self, decisions: int, now: float) -> None:
         if self.state == "busy" and decisions > self.decisions:
             self.decisions = decisions
-            self.deadline = now + self.limits.stall_s
+            self._wait(self.limits.stall_s, now)
+
+    def grew_quiet(self, now: float) -> bool:
+        """Whether it is time to tell that no decision comes; once for each silence."""
+        if self.state != "busy" or now < self.quiet_since + self.limits.quiet_s:
+            return False
+        self.quiet_since = NEVER
+        return True
+
+    def _wait(self, patience_s: float, now: float) -> None:
+        self.patience_s, self.deadline, self.quiet_since = patience_s, now + patience_s, now
 
     def vacate(self) -> None:
         self.state, self.group, self.unit = "empty", None, None
 
     def has_gone_well(self) -> None:
-        self.deaths = self.failed_starts = 0
+        self.deaths = self.failed_starts = self.lost_starts = 0
         self.first_cause = ""
 
     def died(self, cause: str, now: float) -> bool:
@@ -101,6 +114,12 @@ class Slot:
         self.failed_starts += 1
         self._rest(cause, self.failed_starts, now)
         return self.failed_starts >= self.limits.failed_starts
+
+    def died_at_start(self, cause: str, now: float) -> bool:
+        """Charge a worker that was gone before it was ready; whether that is one too many."""
+        self.lost_starts += 1
+        self._rest(cause, self.lost_starts, now)
+        return self.lost_starts >= self.limits.lost_starts
 
     def _rest(self, cause: str, failures: int, now: float) -> None:
         self.first_cause = self.first_cause or cause

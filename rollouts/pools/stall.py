@@ -71,7 +71,7 @@ class _Watch:
         self._seen = -1
         self._deadline = 0.0
         self._engines_killed = False
-        self.why = "no decision for too long: the environment or the policy hangs"
+        self.why = f"no decision for {stall_s:g} s: the environment or the policy hangs"
 
     def run(self) -> None:
         last_moment = float("inf") if self._unit_s is None else time.monotonic() + self._unit_s

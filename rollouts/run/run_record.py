@@ -57,6 +57,12 @@ def plain_json(value: Any) -> Any:
     return str(value)
 
 
+def _baselines_hold(scenario: Scenario, config: RunConfig) -> bool:
+    """They were measured under the scenario's own tics and step cap, in a game that waits."""
+    own = (config.tics_of(scenario), config.step_cap_of(scenario)) == (scenario.tics, scenario.step_cap)
+    return own and (config.realtime is None or config.latency_ms == 0)
+
+
 def _scenario(scenario: Scenario, config: RunConfig, facts: RunFacts) -> dict[str, Any]:
     return {
         "metric": {"name": scenario.metric.name, "unit": scenario.metric.unit},
@@ -66,8 +72,7 @@ def _scenario(scenario: Scenario, config: RunConfig, facts: RunFacts) -> dict[st
         "published_seeds": list(scenario.seeds),
         "has_teacher": scenario.teacher is not None,
         "baselines": None if scenario.baselines is None else dataclasses.asdict(scenario.baselines),
-        "baselines_hold": (config.tics_of(scenario), config.step_cap_of(scenario))
-        == (scenario.tics, scenario.step_cap),
+        "baselines_hold": _baselines_hold(scenario, config),
         "instructions": {rubric: scenario.instructions[rubric] for rubric in config.rubrics},
         "provenance": dict(facts.provenance.get(scenario.name, {})),
     }

@@ -7,6 +7,7 @@ has come in between, the task counts for nothing. Calls are promoted before what
     side = SideFolder(run_folder)
     side.recover(lease)                                 # driver, after run_folder.recover(lease)
     side.declare(lease, "grades", grader_id, identity)  # driver, before the first unit is sent
+    side.ask(lease, grader_id, repeats)
     side.stage(unit, attempt, "grades", grader_id, local)   # worker
     side.promote(lease, report)                         # driver
     side.gather(lease)                                  # driver, at the end
@@ -54,6 +55,12 @@ class SideFolder(SideTables):
                 self._storage.write_bytes(path, text.encode("utf-8", "backslashreplace"))
         elif self.read_identity(table, id) != json.loads(json.dumps(identity)):
             raise UsageError(f"{self._storage.describe(path)} stands for something else than what is asked for now")
+
+    def ask(self, lease: Lease, grader_id: str, repeats: int) -> None:
+        """Note that so many gradings of each episode are wanted of a grader. Errors: `LeaseError`."""
+        if repeats > self.asked(grader_id):
+            with lease.held():
+                self._storage.write_bytes(self._asked_path(grader_id), json.dumps({"repeats": repeats}).encode())
 
     def stage(self, unit: Unit, attempt: str, table: str, id: str, local: Path) -> None:
         """Put a finished file here, whole and private; `local` may be moved away."""

@@ -1,5 +1,7 @@
 """The side tables of a run as they lie there: `<table>/<id>/part-<unit>-<k>.parquet` beside `<table>/<id>.json`.
 
+Beside the parts of a grader of whom more than one grading of each episode was asked, `asked.json` says how many.
+
 Reads only. A unit's parts are numbered from 0 without a gap, so that finding them takes no listing.
 """
 
@@ -62,6 +64,16 @@ class SideTables:
         except FileNotFoundError:
             raise UsageError(f"{self.folder.describe(table)} has no {id}") from None
         return identity
+
+    def asked(self, grader_id: str) -> int:
+        """How many gradings of each episode were asked of a grader, at most: some may be owed still."""
+        try:
+            return int(json.loads(self._storage.read_bytes(self._asked_path(grader_id)))["repeats"])
+        except FileNotFoundError:
+            return 1
+
+    def _asked_path(self, grader_id: str) -> str:
+        return self.folder.path("grades", grader_id, "asked.json")
 
     def parts_of(self, table: str, id: str, unit: int) -> tuple[SidePart, ...]:
         """The committed parts of the unit of that number, in order."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from rollouts.calibration import Bools, Floats
+from rollouts.calibration import Bools, Floats, Ints
 from rollouts.metrics import DecisionColumns, encode_actions
 
 COLUMNS = (
@@ -17,6 +17,8 @@ COLUMNS = (
     "tick",
     "teacher_action",
     "model_action",
+    "effective_action",
+    "acted_by",
     "asked",
     "out_of_schema",
     "schema_error",
@@ -29,13 +31,27 @@ _PACKED = ("options", "probabilities", "frame.path")
 
 @dataclass(frozen=True, slots=True)
 class DecisionBatch:
-    """Rows over the same options, with what else is counted of them. `n_frames` rows have a picture."""
+    """Rows over the same options, with what else is counted of them. `n_frames` rows have a picture; `effective` (n,)
+    holds the indices of the actions that were sent, -1 where none was."""
 
     episode_ids: tuple[str, ...]
     ticks: tuple[int, ...]
     rows: DecisionColumns
+    effective: Ints
+    acted_by: tuple[str | None, ...]
     schema_errors: tuple[str | None, ...]
     n_frames: int
+
+    def misattributed(self) -> Bools:
+        """(n,): rows that say another acted than the one whose action was sent, or who was asked though nobody was."""
+        rows, who = self.rows, np.array(self.acted_by, np.object_)
+        own = rows.asked & ~rows.out_of_schema & (self.effective == rows.own) & (rows.own >= 0)
+        teacher = ~rows.asked & (rows.own < 0) & (self.effective == rows.teacher) & (rows.teacher >= 0)
+        first_option = rows.asked & rows.out_of_schema & (self.effective == 0)
+        right = {"policy": own, "teacher": teacher, "fallback": first_option, None: self.effective < 0}
+        fitting = [(who == name) & fits for name, fits in right.items()]
+        wrong: Bools = ~np.any(fitting, axis=0)
+        return wrong
 
 
 def decision_batches(batch: Any, counted: Collection[str] | None = None) -> Iterator[DecisionBatch]:
@@ -67,6 +83,8 @@ def _decision_batch(batch: Any, options: Sequence[str]) -> DecisionBatch:
             named=named,
             probabilities=probabilities,
         ),
+        effective=encode_actions(column["effective_action"], options),
+        acted_by=tuple(column["acted_by"]),
         schema_errors=tuple(column["schema_error"]),
         n_frames=batch.num_rows - batch.column("frame").null_count,
     )

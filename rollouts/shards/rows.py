@@ -42,9 +42,10 @@ def step_values(d: Decision, frame: bytes | None, tics: int, options: tuple[str,
     probabilities = None if all(p is None for p in named) else named
     return (
         *(d.tick, seen.game_tic, tics, d.state, answer.policy_text, frame),
-        *(d.teacher_action, answer.choice, d.effective_action, d.acted_by, answer.asked),
+        *(d.teacher_action, answer.own, d.effective_action, d.acted_by, answer.asked),
         *(d.schema_error is not None, d.schema_error, d.error, answer.parse_rule),
         *(options, answer.options_shown, probabilities, answer.option_mass, answer.confidence, answer.latency_ms),
+        d.waited_tics,
         *(answer.messages, answer.raw_reply, answer.finish_reason, answer.reply_tokens, answer.reply_logprobs),
         *(answer.tokens_in, answer.tokens_out, answer.model_version),
         *(seen.health, seen.ammo, seen.kills, after.health_after, after.ammo_after, after.kills_after),
@@ -84,7 +85,7 @@ def _outcome(record: Episode, provenance: Provenance, encode: Encode | None) -> 
     return (
         *(record.metric_name, record.metric, record.steps, provenance.tics, provenance.step_cap),
         *(record.n_out_of_schema, _pairs(record.out_of_schema_by_cause)),
-        *(record.latency_ms_p50, record.latency_ms_p95, record.total_reward),
+        *(record.latency_ms_p50, record.latency_ms_p95, record.waited_tics, record.total_reward),
         *("completed", None, None, record.end_reason, record.terminated, record.truncated),
         *(record.trajectory_hash, record.frames_hash, record.final_state, final),
     )
@@ -95,7 +96,7 @@ def _failure(record: EpisodeFailure, provenance: Provenance) -> Row:
     return (
         *(None, None, None, provenance.tics, provenance.step_cap),
         *(None, None),
-        *(None, None, None),
+        *(None, None, None, None),
         *("failed", record.stage, record.cause, None, None, None),
         *(None, None, None, None),
     )

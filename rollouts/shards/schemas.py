@@ -12,7 +12,8 @@ from functools import cache
 import pyarrow as pa
 from pyarrow import parquet as pq
 
-SCHEMA_VERSION = "1"
+SCHEMA_VERSION = "2"
+"""2: `waited_tics` in both tables."""
 
 STR, INT, NUM, FLAG = pa.string(), pa.int64(), pa.float64(), pa.bool_()
 TIME = pa.timestamp("us", tz="UTC")
@@ -66,6 +67,7 @@ STEPS = make_schema(
         ("option_mass", NUM),
         ("confidence", NUM),
         ("latency_ms", NUM),
+        ("waited_tics", INT),
         ("messages", STR),
         ("raw_reply", STR),
         ("finish_reason", STR),
@@ -92,7 +94,9 @@ STEPS = make_schema(
 )
 """A row a decision. Key: (episode_id, tick), across runs with run_id. `frame` and the counters without `_after` are
 what the policy saw, before the action. `probabilities` stand in the order of `options`; an option that the policy did
-not name is null there, and the whole is null where it named none."""
+not name is null there, and the whole is null where it named none. `waited_tics` passed, in real time, before the action
+was sent; `reward` and `events` are theirs too. Where the episode ended in them nothing was sent: `effective_action` and
+`acted_by` are null."""
 
 EPISODES = make_schema(
     [
@@ -107,6 +111,7 @@ EPISODES = make_schema(
         ("out_of_schema_by_cause", NAMED_COUNTS),
         ("latency_ms_p50", NUM),
         ("latency_ms_p95", NUM),
+        ("waited_tics", INT),
         ("total_reward", NUM),
         ("status", STR),
         ("stage", STR),

@@ -67,7 +67,8 @@ SUMMARIES = make_schema(
         ("summarized_at", TIME),
     ]
 )
-"""A row an offload entry. Key: (episode_id, span) within one summarizer_id; spans count from 0. `tool_call_id` and
+"""A row an offload entry. Key: (episode_id, span) within one summarizer_id; spans count from 0. A degraded entry that
+was asked for again stays, and the row with the latest `summarized_at` counts. `tool_call_id` and
 `timestamp` are the pair's own. `score` is 0-10, null where `status` is degraded (then `cause`; `summary` holds the
 beginning of the result). `source` is llm."""
 

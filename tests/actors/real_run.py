@@ -30,9 +30,10 @@ def play(
     limits: Limits | None = None,
     signals: Signals | None = None,
     on_event: Callable[[RunEvent], None] = lambda _event: None,
+    scenario: str = "defend_the_center",
 ) -> tuple[Outcome, RunFolder]:
     """`episodes` of each of two seeds, one a unit, without frames, by the oracle."""
-    wished = {"scenarios": "defend_the_center", "policies": "oracle", "frames": "none", "out": str(out)}
+    wished = {"scenarios": scenario, "policies": "oracle", "frames": "none", "out": str(out)}
     config = load_config(wished | {"seeds": "3,4", "episodes_per_seed": str(episodes), "step_cap": "60"}, None, {})
     storage = open_storage(out)
     prepared = prepare(config, storage, grading=GradingConfig(grade="none"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -73,9 +74,8 @@ def test_a_hung_actor_is_killed_and_a_slow_one_is_not(tmp_path: Path) -> None:
     outcome, remarks = run(MakeFake({1: "hang", 4: "slow"}, spared=str(tmp_path)))
     assert outcome.state == "complete"
     assert outcome.failed_episodes == 0
-    assert [r.partition(":")[2] for r in remarks] == [
-        " no decision for too long: the engine, the environment or the policy hangs"
-    ]
+    (remark,) = remarks
+    assert re.search(r": no decision for (1|1\.5) s: the engine, the environment or the policy hangs$", remark)
     assert gone(ACTOR)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -24,6 +25,7 @@ from rollouts.pools.pool import Pool
 from rollouts.run.run_folder import RunFolder
 from tests.actors.real_run import play
 from tests.processes import descendants
+from tests.scenario_files import write_line
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default")]
 ROOT = Path(__file__).resolve().parents[2]
@@ -50,6 +52,22 @@ def hashes(folder: RunFolder) -> dict[str, str]:
             assert row["episode_id"] not in found
             found[row["episode_id"]] = row["trajectory_hash"]
     return found
+
+
+def test_a_scenario_file_reaches_actors_whose_node_does_not_have_it(tmp_path: Path) -> None:
+    there = tmp_path / "there"
+    there.mkdir()
+    path = write_line(there)
+
+    def elsewhere(make: MakeWorker) -> Pool:
+        shutil.rmtree(there)
+        return ray_pool(make)
+
+    outcome, folder = play(tmp_path / "ray", elsewhere, episodes=1, scenario=str(path))
+    assert (outcome.state, sorted(hashes(folder))) == (
+        "complete",
+        ["my_line.rule.oracle.3.0", "my_line.rule.oracle.4.0"],
+    )
 
 
 def test_actors_and_this_process_play_the_same(tmp_path: Path) -> None:

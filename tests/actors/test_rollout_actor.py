@@ -54,6 +54,7 @@ def test_a_process_is_spent_above_its_memory() -> None:
     assert played.spent.endswith("MiB of memory")
 
 
+@pytest.mark.slow
 def test_progress_counts_the_present_task_while_it_is_played() -> None:
     actor = ready_actor(MakeFake({1: "slow"}))
     actor.play(Task(UNIT, "e1-0"))

@@ -17,6 +17,7 @@ from rollouts.evidence.card import dataset_card
 from rollouts.evidence.committed_run import CommittedRun
 from rollouts.evidence.grading_table import grading_lines, grading_tables
 from rollouts.evidence.manifest import make_manifest, write_evidence
+from rollouts.run.side_folder import SideFolder
 from tests.made_runs import made_run
 from tests.side_doubles import commit_rows, episode, grade
 
@@ -141,6 +142,32 @@ def test_degraded_entries_are_counted_by_cause(run: CommittedRun) -> None:
     assert grading_lines({"grading": found}) == [
         "summaries (writer-1): 3 entries for 2 of 3 episodes, 1 degraded (1 not_json), mean score 5.50 over 2 scored"
     ]
+
+
+def test_of_an_entry_that_was_asked_for_again_the_last_counts_also_after_the_tenth_part(run: CommittedRun) -> None:
+    plain = {**episode(run, 1), "span": 0}
+    for _ in range(11):
+        commit_rows(run, "summaries", "writer-1", {"kind": "llm"}, [{**plain, "status": "degraded", "cause": "empty"}])
+    commit_rows(run, "summaries", "writer-1", {"kind": "llm"}, [{**plain, "status": "ok", "score": 6.0}])
+    (told,) = section(run)["summarizers"]
+    assert (told["entries"], told["degraded"], told["degraded_by_cause"], told["mean_score"]) == (1, 0, {}, 6.0)
+
+
+def test_what_was_asked_of_a_grader_is_owed_until_it_is_there(run: CommittedRun) -> None:
+    """Interrupted in the second of three repeats: 3 episodes, 9 gradings, 4 of them there."""
+    rows = [grade(run, seed, "llm", (0.0, 0.0, 0.0)) for seed in (1, 2, 3)]
+    commit_rows(run, "grades", "judge-1", LLM, [*rows, grade(run, 1, "llm", (0.0, 0.0, 0.0), repeat=1)])
+    commit_rows(run, "grades", "other-1", {**LLM, "model": "other"}, rows)
+    lease, side = run.folder.acquire(), SideFolder(run.folder)
+    for repeats in (3, 2):
+        side.ask(lease, "judge-1", repeats)
+    run.folder.finish(lease)
+    first, second = section(run)["graders"]
+    assert (first["repeats"], first["graded"], first["of"], first["owed"]) == (3, 4, 9, 5)
+    assert (second["repeats"], second["graded"], second["of"], second["owed"]) == (1, 3, 3, 0)
+    (group,) = first["groups"]
+    assert (group["of"], group["owed"]) == (9, 5)
+    assert side.ids("grades") == ("judge-1", "other-1")
 
 
 def test_credit_names_the_source_of_its_grades(run: CommittedRun) -> None:

@@ -46,7 +46,9 @@ def test_json_lines_are_read() -> None:
 
 def test_what_may_be_left_out() -> None:
     text = '{"episode_id": "e", "channel": "implicit", "polarity": "neutral"}'
-    assert parse_feedback(text, NOW) == (FeedbackRow("e", "implicit", "neutral", 1.0, "", NOW),)
+    (found,) = parse_feedback(text, NOW)
+    assert found == FeedbackRow("e", "implicit", "neutral", 1.0, "", NOW)
+    assert not found.dated
 
 
 @pytest.mark.parametrize(

@@ -96,6 +96,7 @@ def test_a_calm_driver_asks_everything_once(undisturbed: tuple[Path, int]) -> No
     }
 
 
+@pytest.mark.slow
 def test_killed_at_some_steps(tmp_path: Path, played: Path, undisturbed: tuple[Path, int]) -> None:
     root, count = undisturbed
     check_kills(tmp_path, played, root, list(range(3, count, count // 3)))

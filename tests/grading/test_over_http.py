@@ -40,6 +40,7 @@ def test_a_grade_over_http() -> None:
     assert "保持存活。" in fake.requests[0].text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("reply", "cause", "requests"),
     [
@@ -78,5 +79,5 @@ def test_summaries_over_http() -> None:
         found = asyncio.run(summarize(pairs, "目标", SummarizerSettings("writer", language="zh"), client(fake)))
     assert [entry.tool_call_id for entry in found.entries] == [pair.id for pair in pairs]
     assert {entry.status for entry in found.entries} == {"ok"}
-    assert len(fake.requests) == 2
-    assert json.dumps(fake.requests[0].body, ensure_ascii=False).count("运行:") == 5
+    told = [json.dumps(request.body, ensure_ascii=False).count("运行:") for request in fake.requests]
+    assert sorted(told) == [2, 5], "two batches, in whatever order they arrive"

@@ -8,7 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from grading.prompt_files import LANGUAGES, load_prompt, parse_prompt
+from grading.grader import GraderSettings, GradingTask, grader_request
+from grading.pairs import ToolPair
+from grading.prompt_files import LANGUAGES, Name, load_prompt, parse_prompt, read_prompt
+from grading.summarizer import SummarizerSettings, summarizer_request
+from grading.task_summary import Cuts, TaskSummary
+from grading.transcript import HostAgent, conversation
 from rollouts.calls.replies import Cause
 from rollouts.errors import UsageError
 
@@ -17,9 +22,12 @@ FILES = sorted((ROOT / "grading" / "prompts").iterdir())
 HAN = re.compile(r"[\u4e00-\u9fff]")
 
 
-@pytest.mark.parametrize("name", ["grader", "summarizer"])
+NAMES: tuple[Name, ...] = ("grader", "summarizer")
+
+
+@pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_a_prompt_says_what_it_is_and_its_hash_covers_the_file(name: str, language: str) -> None:
+def test_a_prompt_says_what_it_is_and_its_hash_covers_the_file(name: Name, language: str) -> None:
     prompt = load_prompt(name, language)
     path = ROOT / "grading" / "prompts" / f"{name}.{language}.txt"
     assert (prompt.ref.id, prompt.ref.language) == (name, language)
@@ -28,8 +36,8 @@ def test_a_prompt_says_what_it_is_and_its_hash_covers_the_file(name: str, langua
     assert bool(HAN.search(prompt.text)) is (language == "zh")
 
 
-@pytest.mark.parametrize("name", ["grader", "summarizer"])
-def test_both_languages_have_the_same_sections_places_and_causes(name: str) -> None:
+@pytest.mark.parametrize("name", NAMES)
+def test_both_languages_have_the_same_sections_places_and_causes(name: Name) -> None:
     english, chinese = (load_prompt(name, language) for language in LANGUAGES)
     assert list(english.sections) == list(chinese.sections)
     for section in set(english.sections) - {"causes"}:
@@ -62,3 +70,74 @@ def test_another_wording_is_another_hash() -> None:
 def test_an_unknown_language_names_the_choices() -> None:
     with pytest.raises(UsageError, match=r"language 'fr' is not known, choose one of: en, zh"):
         load_prompt("grader", "fr")
+
+
+def own(tmp_path: Path, name: Name = "grader", old: str = "", new: str = "", language: str = "en") -> Path:
+    """A copy of one of our prompts, with `new` in the place of `old`."""
+    text = load_prompt(name, language).text
+    assert old in text
+    path = tmp_path / "own.txt"
+    path.write_text(text.replace(old, new, 1), encoding="utf-8")
+    return path
+
+
+def test_a_graders_own_prompt_is_what_it_is_asked_and_part_of_who_it_is(tmp_path: Path) -> None:
+    prompt = read_prompt("grader", own(tmp_path, "grader", "Be strict.", "Be kind; it costs $$5."))
+    usual, kind = GraderSettings("m"), GraderSettings("m", own_prompt=prompt)
+    request = grader_request(GradingTask(conversation(HostAgent("h"), ())), TaskSummary("t", Cuts()), kind)
+    assert "Be kind; it costs $5." in request.messages[0].text
+    assert usual.grader_id != kind.grader_id
+    assert kind.identity()["prompt"]["sha256"] == hashlib.sha256((tmp_path / "own.txt").read_bytes()).hexdigest()
+    assert kind.identity()["prompt_text"] == prompt.text
+
+
+def test_a_summarizers_own_prompt_is_what_it_is_asked_and_part_of_who_it_is(tmp_path: Path) -> None:
+    prompt = read_prompt("summarizer", own(tmp_path, "summarizer", "PAIRS", "RECORDS"))
+    usual, other = SummarizerSettings("m"), SummarizerSettings("m", own_prompt=prompt)
+    request = summarizer_request([ToolPair("a", "-", "act")], None, other)
+    assert "RECORDS (1)" in request.messages[1].text
+    assert usual.summarizer_id != other.summarizer_id
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_an_unchanged_copy_is_the_same_prompt(tmp_path: Path, name: Name, language: str) -> None:
+    assert read_prompt(name, own(tmp_path, name, language=language)) == load_prompt(name, language)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ("version: 1\n", "", 'its head has no "version: …" line'),
+        ("version: 1\n", "version: new\n", "version is new, a whole number is required"),
+        ("language: en\n", "language: fr\n", "language is fr, not one of en | zh"),
+        ("id: grader\n", "grader\n", '"grader" is no line of the form "name: text"'),
+        ("=== filler ===\n", "", 'the section "=== filler ===" is missing'),
+        ("$blocks", "the blocks", 'section "user" lacks $blocks'),
+        ("$blocks", "$blocks $weights", 'section "user" has $weights, which is not filled there'),
+        ("Be strict.", "It costs $5.", 'section "system" has a dollar that is no place to fill'),
+        ("empty: It held no answer.", "empty", '"empty" is no line of the form "name: text"'),
+    ],
+)
+def test_a_prompt_that_cannot_be_used_is_one_line_that_says_why(tmp_path: Path, old: str, new: str, told: str) -> None:
+    path = own(tmp_path, "grader", old, new)
+    with pytest.raises(UsageError) as caught:
+        read_prompt("grader", path)
+    message = str(caught.value)
+    assert message.startswith(f'prompt "{path}": {told}')
+    assert "grading/prompts/grader.en.txt" in message
+    assert "\n" not in message
+
+
+def test_an_editor_may_have_left_a_byte_order_mark_and_its_own_line_ends(tmp_path: Path) -> None:
+    path = own(tmp_path)
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes().replace(b"\n", b"\r\n"))
+    assert read_prompt("grader", path) == load_prompt("grader", "en")
+
+
+def test_a_prompt_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "picture").write_bytes(b"\x89PNG\xff")
+    with pytest.raises(UsageError, match="is not UTF-8 text"):
+        read_prompt("grader", tmp_path / "picture")
+    with pytest.raises(UsageError, match="Is a directory"):
+        read_prompt("grader", tmp_path)

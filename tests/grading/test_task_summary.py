@@ -8,6 +8,7 @@ import pytest
 
 from grading.task_summary import Caps, Cuts, StandIn, task_summary, whole_for_context
 from grading.transcript import EpisodeFacts, Exchange, HostAgent, TranscriptStep, conversation, episode_transcript
+from rollouts.errors import UsageError
 
 HOST = HostAgent("model-x", "model", "org/model-x", None)
 HEADINGS = [
@@ -172,4 +173,11 @@ def test_foreign_text_changes_no_structure() -> None:
 def test_the_whole_cap_follows_the_graders_context() -> None:
     assert whole_for_context(128_000, 2_048, "en") == 24_000
     assert whole_for_context(8_192, 2_048, "zh") == 8_192 - 2_048 - 2_500
-    assert whole_for_context(2_048, 2_048, "en") == 1_500
+    assert whole_for_context(2_048 + 2_500 + 500, 2_048, "en") == 1_500
+
+
+def test_a_context_without_room_for_an_episode_is_refused_with_the_least_that_would_do() -> None:
+    with pytest.raises(UsageError, match=r"context of 4096 tokens is too small.* at least 5048"):
+        whole_for_context(4_096, 2_048, "en")
+    with pytest.raises(UsageError, match=r"at least 6048"):
+        whole_for_context(6_047, 2_048, "zh")

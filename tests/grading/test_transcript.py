@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from grading.transcript import (
     NOT_ASKED,
     STEP_COLUMNS,
+    TOO_LATE,
     EpisodeFacts,
     Exchange,
     HostAgent,
@@ -51,6 +52,18 @@ def test_a_turn_that_was_played_for_the_agent_shows_no_action() -> None:
     given = [replace(step, asked=False) for step in steps("attack", "left")]
     (exchange,) = episode_transcript(FACTS, HOST, given).exchanges
     assert (exchange.reply, exchange.count) == (NOT_ASKED, 2)
+
+
+def test_an_answer_that_came_too_late_is_told_with_that_and_stands_alone() -> None:
+    given = [*steps("left", "left"), TranscriptStep(2, "state 2", None, answer="left")]
+    assert lengths(given) == [2, 1]
+    last = episode_transcript(FACTS, HOST, given).exchanges[-1]
+    assert (last.reply, last.error) == ("left", TOO_LATE)
+    wrong = [replace(given[2], answer="fire!", schema_error="not_an_option")]
+    assert episode_transcript(FACTS, HOST, wrong).exchanges[0].error == f"not_an_option; {TOO_LATE}"
+    unasked = [replace(given[2], asked=False, answer=None)]
+    (exchange,) = episode_transcript(FACTS, HOST, unasked).exchanges
+    assert (exchange.reply, exchange.error) == (NOT_ASKED, None)
 
 
 def test_an_episode_as_a_conversation() -> None:

@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +16,14 @@ from grading.feedback import FeedbackRow
 from grading.grade import Weights, r_human
 from grading.owed import Owed, find_owed
 from grading.said import add_feedback
-from grading.side_rows import grade_of, newest_grades
+from grading.side_rows import grade_of, newest_entries, newest_grades
+from grading.task_summary import Caps
 from grading.work import GradingWorker
 from rollouts.calls.chat_records import CallError, ChatReply, ChatRequest
 from rollouts.calls.limits import Spending
 from rollouts.errors import TryVoid, UsageError
 from rollouts.records import SideCounts
-from tests.judged_runs import GRADER, NOON, SUMMARIZER, Desk, Model, episode_id, make_order, played_run
+from tests.judged_runs import GRADER, NOON, SUMMARIZER, Desk, Model, answer, episode_id, make_order, played_run
 
 LATER = datetime(2031, 1, 1, tzinfo=UTC)
 
@@ -141,9 +144,6 @@ def test_a_refused_reply_is_asked_again_once_and_then_is_no_grade(desk: Desk, tm
 
 
 def test_ungraded_episodes_are_graded_again_when_asked_for_beside_the_old_rows(desk: Desk, tmp_path: Path) -> None:
-    def down(_request: ChatRequest) -> ChatReply:
-        return ChatReply(None, error=CallError("http_500", "gone"), tries=6)
-
     order = make_order(tmp_path, grader=GRADER)
     desk.grade(order, Model(down))
     assert {row["status"] for row in desk.rows("calls", order.grader_id)} == {"failed"}
@@ -254,6 +254,98 @@ def test_an_episode_with_a_degraded_entry_has_no_credit_by_score_and_is_not_owed
     desk.grade(order, Model())
     assert desk.rows("credit", order.credit_id) == []
     assert find_owed(desk.run.folder, order, desk.units) == Owed()
+
+
+def down(_request: ChatRequest) -> ChatReply:
+    return ChatReply(None, error=CallError("http_500", "gone"), tries=6)
+
+
+def one_down(seed: int) -> Callable[[ChatRequest], str | ChatReply]:
+    """The endpoint fails for what is asked about one episode."""
+    return lambda request: down(request) if episode_id(seed) in request.messages[-1].text else answer(request)
+
+
+def test_degraded_entries_are_asked_for_again_when_asked_for_beside_the_old_rows(desk: Desk, tmp_path: Path) -> None:
+    """A transport failure is not the last word: credit by score follows as soon as the entries are there."""
+    credit = CreditSettings(parse_rule("summary"))
+    order = make_order(tmp_path, grader=GRADER, summarizer=SUMMARIZER, credit=credit)
+    desk.summarize(order, Model(one_down(2)))
+    desk.grade(order, Model())
+    assert {row["cause"] for row in desk.rows("summaries", order.summarizer_id)} == {None, "endpoint_error"}
+    assert find_owed(desk.run.folder, order, desk.units) == Owed()
+    assert {row["episode_id"] for row in desk.rows("credit", order.credit_id)} == {episode_id(n) for n in (1, 3, 4)}
+    before, retry, model = (
+        desk.rows("summaries", order.summarizer_id),
+        replace(order, retry_degraded_before=LATER),
+        Model(),
+    )
+    owed = find_owed(desk.run.folder, retry, desk.units)
+    assert (owed.summary_episodes, owed.gradings) == (1, 0)
+    desk.summarize(retry, model)
+    assert [episode_id(2) in request.messages[-1].text for request in model.requests] == [True]
+    rows = desk.rows("summaries", order.summarizer_id)
+    assert [row for row in rows if row in before] == before
+    assert [(row["status"], row["span"]) for row in rows if row["episode_id"] == episode_id(2)] == [
+        ("degraded", 0),
+        ("ok", 0),
+    ]
+    desk.credit(order)
+    assert {row["episode_id"] for row in desk.rows("credit", order.credit_id)} == {episode_id(n) for n in (1, 2, 3, 4)}
+    assert {row["grading"] for row in desk.rows("grades", order.grader_id)} == {0}
+
+
+def test_only_the_degraded_spans_are_asked_for_again_and_no_stored_reply_is(tmp_path: Path) -> None:
+    """Random play has many spans, each a call here. What a retry was answered before its budget was spent stays."""
+    desk = Desk.at(played_run(tmp_path, seeds=(1, 2), policy="random"))
+    order = make_order(tmp_path, summarizer=replace(SUMMARIZER, batch=1))
+    fails = cycle([False, True])
+    desk.summarize(order, Model(lambda request: down(request) if next(fails) else answer(request)))
+    rows = desk.rows("summaries", order.summarizer_id)
+    degraded = [row for row in rows if row["status"] == "degraded"]
+    assert 3 < len(degraded) < len(rows)
+    retry = replace(order, retry_degraded_before=LATER)
+    first = Model(budget=3)
+    reports = desk.summarize(retry, first)
+    assert (reports[0].complete, reports[0].stop) == (False, ("budget", "the budget is used up"))
+    second = Model()
+    desk.summarize(retry, second)
+    assert len(first.requests) + len(second.requests) == len(degraded)
+    assert {r.key() for r in first.requests}.isdisjoint(r.key() for r in second.requests)
+    assert {row["status"] for row in newest_entries(desk.rows("summaries", order.summarizer_id)).values()} == {"ok"}
+
+
+def test_a_grade_that_read_degraded_summaries_is_given_anew_beside_the_old_one(desk: Desk, tmp_path: Path) -> None:
+    """The cap is so low that summaries are read; those of seed 2 were not to be had at first."""
+    reads = replace(GRADER, reads="summaries", summarizer_id=SUMMARIZER.summarizer_id, caps=Caps(whole=300))
+    order = make_order(tmp_path, grader=reads, summarizer=SUMMARIZER, credit=CreditSettings())
+    desk.summarize(order, Model(one_down(2)))
+    desk.grade(order, Model())
+    retry = replace(order, retry_degraded_before=LATER)
+    owed = find_owed(desk.run.folder, retry, desk.units)
+    assert (owed.summary_episodes, owed.gradings, owed.grades) == (1, 1, owed.summaries)
+    desk.summarize(retry, Model())
+    model = Model()
+    desk.grade(retry, model)
+    assert [request.grading for request in model.requests] == [1]
+    rows = [row for row in desk.rows("grades", order.grader_id) if row["episode_id"] == episode_id(2)]
+    assert [row["grading"] for row in rows] == [0, 1]
+    credit = [row["grading"] for row in desk.rows("credit", order.credit_id) if row["episode_id"] == episode_id(2)]
+    assert set(credit) == {0, 1}
+    assert find_owed(desk.run.folder, order, desk.units) == Owed()
+
+
+def test_where_the_retry_fails_too_no_grade_is_given_anew(desk: Desk, tmp_path: Path) -> None:
+    reads = replace(GRADER, reads="summaries", summarizer_id=SUMMARIZER.summarizer_id, caps=Caps(whole=300))
+    order = make_order(tmp_path, grader=reads, summarizer=SUMMARIZER)
+    desk.summarize(order, Model(down))
+    desk.grade(order, Model())
+    retry = replace(order, retry_degraded_before=datetime.now(UTC))
+    assert find_owed(desk.run.folder, retry, desk.units).gradings == 4
+    desk.summarize(retry, Model(down))
+    model = Model()
+    desk.grade(retry, model)
+    assert model.requests == []
+    assert find_owed(desk.run.folder, retry, desk.units) == Owed()
 
 
 def test_a_stopped_summary_asks_only_for_the_batches_that_are_missing(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from rollouts.cli import main
+from rollouts.scenarios import SCENARIOS
 
 SMALL = ("--scenario", "defend_the_center", "--seeds", "0:2", "--step-cap", "3", "--pool", "local")
 
@@ -121,7 +122,7 @@ def test_help_and_version_succeed(rollouts: Any) -> None:
 
 
 def test_a_dry_run_tells_the_plan_and_writes_nothing(rollouts: Any, tmp_path: Path) -> None:
-    said = rollouts("run", "--scenario", "all", "--policy", "oracle", "--policy", "random", "--dry-run", "--json")
+    said = rollouts("run", "--scenario", "published", "--policy", "oracle", "--policy", "random", "--dry-run", "--json")
     (plan,) = said.events
     assert said.code == 0
     assert (plan["episodes"], plan["episodes_owed"], plan["decisions_at_most"]) == (32, 32, 32 * 300)
@@ -129,7 +130,7 @@ def test_a_dry_run_tells_the_plan_and_writes_nothing(rollouts: Any, tmp_path: Pa
     assert (plan["calls_at_most"], plan["exists"]) == (0, False)
     assert [group["episodes_owed"] for group in plan["groups"]] == [8, 8, 8, 8]
     assert files(tmp_path) == []
-    table = rollouts("run", "--scenario", "all", "--dry-run")
+    table = rollouts("run", "--dry-run")
     assert "health_gathering" in table.out
     assert files(tmp_path) == []
 
@@ -149,6 +150,7 @@ def test_a_run_from_start_to_table(rollouts: Any, tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.slow
 def test_json_lines_begin_with_launch_and_end_with_done(rollouts: Any, tmp_path: Path) -> None:
     said = rollouts("run", *SMALL, "--run-id", "r", "--json")
     first, *_, last = said.events
@@ -162,6 +164,7 @@ def test_json_lines_begin_with_launch_and_end_with_done(rollouts: Any, tmp_path:
     assert block["rubric_agreement"]["agreement"] == 1.0
 
 
+@pytest.mark.slow
 def test_the_same_command_again_has_nothing_to_do(rollouts: Any, tmp_path: Path) -> None:
     first = rollouts("run", *SMALL, "--json").events[-1]
     before = {name: (tmp_path / name).stat().st_mtime_ns for name in files(tmp_path)}
@@ -173,6 +176,7 @@ def test_the_same_command_again_has_nothing_to_do(rollouts: Any, tmp_path: Path)
     assert {name: (tmp_path / name).stat().st_mtime_ns for name in files(tmp_path)} == before
 
 
+@pytest.mark.slow
 def test_evidence_that_was_never_written_is_written_by_the_next_command(rollouts: Any, tmp_path: Path) -> None:
     rollouts("run", *SMALL, "--run-id", "r")
     (tmp_path / "runs/r/manifest.json").unlink()
@@ -180,6 +184,7 @@ def test_evidence_that_was_never_written_is_written_by_the_next_command(rollouts
     assert (tmp_path / "runs/r/manifest.json").exists()
 
 
+@pytest.mark.slow
 def test_another_identity_is_refused_by_the_fields_that_differ(rollouts: Any, tmp_path: Path) -> None:
     rollouts("run", *SMALL, "--run-id", "r")
     before = {name: (tmp_path / name).read_bytes() for name in files(tmp_path)}
@@ -189,6 +194,7 @@ def test_another_identity_is_refused_by_the_fields_that_differ(rollouts: Any, tm
     assert {name: (tmp_path / name).read_bytes() for name in files(tmp_path)} == before
 
 
+@pytest.mark.slow
 def test_more_seeds_extend_a_named_run(rollouts: Any, tmp_path: Path) -> None:
     rollouts("run", *SMALL, "--run-id", "r")
     shard = tmp_path / "runs/r/steps/part-0000000.parquet"
@@ -202,6 +208,7 @@ def test_more_seeds_extend_a_named_run(rollouts: Any, tmp_path: Path) -> None:
     assert rollouts("verify", "runs/r").code == 0
 
 
+@pytest.mark.slow
 def test_new_plays_a_repeat_beside_the_first(rollouts: Any) -> None:
     first = rollouts("run", *SMALL, "--json").events[-1]
     second = rollouts("run", *SMALL, "--new", "--json").events[-1]
@@ -209,6 +216,7 @@ def test_new_plays_a_repeat_beside_the_first(rollouts: Any) -> None:
     assert second["results"] == first["results"]
 
 
+@pytest.mark.slow
 def test_settings_come_from_a_file_too(rollouts: Any, tmp_path: Path) -> None:
     (tmp_path / "run.toml").write_text(
         'scenario = "defend_the_center"\nseeds = "0:2"\nstep_cap = 9\npool = "local"\nrun_id = "r"\n'
@@ -218,6 +226,7 @@ def test_settings_come_from_a_file_too(rollouts: Any, tmp_path: Path) -> None:
     assert done["results"][0]["step_cap"] == 3
 
 
+@pytest.mark.slow
 def test_a_policy_that_cannot_be_made_ends_the_run_with_its_own_words(rollouts: Any, tmp_path: Path) -> None:
     (tmp_path / "broken.py").write_text(
         'class Broken:\n    def __init__(self):\n        raise ValueError("bad weights path X")\n'
@@ -228,6 +237,7 @@ def test_a_policy_that_cannot_be_made_ends_the_run_with_its_own_words(rollouts: 
     assert "bad weights path X" in (tmp_path / "runs/r/manifest.json").read_text()
 
 
+@pytest.mark.slow
 def test_verify_finds_nothing_in_a_sound_run_and_plays_it_again(rollouts: Any) -> None:
     rollouts("run", *SMALL, "--run-id", "r")
     said = rollouts("verify", "runs/r", "--replay", "2", "--json")
@@ -236,6 +246,7 @@ def test_verify_finds_nothing_in_a_sound_run_and_plays_it_again(rollouts: Any) -
     assert rollouts("verify", "r").code == 0
 
 
+@pytest.mark.slow
 def test_verify_names_what_differs(rollouts: Any, tmp_path: Path) -> None:
     rollouts("run", *SMALL, "--run-id", "r")
     manifest = tmp_path / "runs/r/manifest.json"
@@ -247,9 +258,15 @@ def test_verify_names_what_differs(rollouts: Any, tmp_path: Path) -> None:
 
 def test_scenarios_lists_what_can_be_played(rollouts: Any) -> None:
     told = rollouts("scenarios", "--json").events
-    assert [scenario["scenario"] for scenario in told] == ["defend_the_center", "health_gathering"]
-    assert told[0]["actions"] == ["attack", "turn left", "turn right"]
-    assert "defend_the_center" in rollouts("scenarios").out
+    by_name = {scenario["scenario"]: scenario for scenario in told}
+    assert list(by_name) == list(SCENARIOS)
+    assert by_name["defend_the_center"]["actions"] == ["attack", "turn left", "turn right"]
+    assert by_name["defend_the_center"]["baselines"] == {"random": 1.39, "oracle": 11.125}
+    assert (by_name["predict_position"]["has_teacher"], by_name["predict_position"]["rubrics"]) == (False, ["bare"])
+    assert by_name["predict_position"]["baselines"]["oracle"] is None
+    table = rollouts("scenarios").out
+    assert [name for name in SCENARIOS if name not in table] == []
+    assert "11.125" in table
 
 
 @pytest.mark.parametrize(
@@ -287,6 +304,7 @@ def test_a_users_scenario_that_is_wrong_is_one_line(
     assert files(tmp_path) == [f"{module}.py"]
 
 
+@pytest.mark.slow
 def test_growth_keeps_when_and_by_what_the_run_was_started(rollouts: Any, tmp_path: Path) -> None:
     rollouts("run", *SMALL, "--run-id", "r")
     path = tmp_path / "runs/r/run.json"
@@ -320,6 +338,7 @@ class Flaky:
 """
 
 
+@pytest.mark.slow
 def test_failed_episodes_are_played_again_only_when_asked_for(rollouts: Any, tmp_path: Path) -> None:
     """Ten errors in a row fail an episode; the retry is a new unit, the first one's shard stays as it was."""
     (tmp_path / "flaky.py").write_text(FLAKY)

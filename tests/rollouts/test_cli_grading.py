@@ -238,6 +238,32 @@ def test_chinese_prompts_are_another_grader(console: Console) -> None:
     assert set(console.table("grades", "judge").reason) == {"完成了一半。"}
 
 
+def test_a_prompt_of_ones_own_is_another_grader_beside_the_first(console: Console) -> None:
+    console.script = always(says())
+    text = load_prompt("grader", "en").text
+    (console.folder / "kind.txt").write_text(text.replace("Be strict.", "Be kind.").replace("id: grader", "id: kind"))
+    console.grade(*LLM)
+    said = console.grade(*LLM, "--grader-prompt", "kind.txt")
+    assert (said.code, len(said.requests)) == (0, 2)
+    assert all("Be kind." in _system(request) for request in said.requests)
+    assert sorted(grader["model"] for grader in said.section["graders"]) == ["judge", "judge"]
+    folders = [folder for folder in (console.folder / "runs/r/grades").iterdir() if folder.is_dir()]
+    rows = pd.concat([pd.read_parquet(path) for folder in folders for path in folder.glob("*.parquet")])
+    assert Counter(rows.prompt_id) == {"grader": 2, "kind": 2}
+    assert rows.prompt_sha256.nunique() == 2
+    assert console.grade(*LLM, "--grader-prompt", "kind.txt").requests == ()
+
+
+def test_a_grader_reads_no_more_than_its_context_holds(console: Console) -> None:
+    """8,192 tokens, less 2 x 2,048 for a reply and 2,500 for instructions, at 3 characters each: 4,788 characters."""
+    console.script = always(says())
+    said = console.grade(*LLM, "--grader-context", "8192")
+    read = [request.text.partition("===== TASK_SUMMARY =====\n")[2] for request in said.requests]
+    sizes = [len(text.partition("\n===== END OF TASK_SUMMARY")[0]) for text in read]
+    assert said.code == 0
+    assert 3_000 < max(sizes) <= 4_788
+
+
 WORLD = """
 from rollouts.records import Answer, PolicyDescription
 from tests.doubles import counting_scenario
@@ -256,10 +282,7 @@ QUIET_WORLD = counting_scenario(
 def test_a_chinese_world_that_gives_orders_changes_neither_structure_nor_verdict(
     console: Console, language: str
 ) -> None:
-    """The same game with quiet texts is asked about in messages of the same shape.
-
-    (The fake endpoint answers a summarizer that quotes the hostile text as if it were a grader: degraded entries.)
-    """
+    """The same game with quiet texts is asked about in messages of the same shape, and no entry is degraded by it."""
     name = f"worlds_{language}"
     (console.folder / f"{name}.py").write_text(WORLD)
     console.script = lambda request: says() if "goal_achievement" in _system(request) else None
@@ -267,7 +290,7 @@ def test_a_chinese_world_that_gives_orders_changes_neither_structure_nor_verdict
     shapes, texts = [], []
     for world in ("HOSTILE_WORLD", "QUIET_WORLD"):
         said = console("run", "--scenario", f"{name}:{world}", "--frames", "none", "--run-id", world.lower(), *judged)
-        assert (said.done["ungraded"], said.grader("llm")["mean_r"]) == (0, pytest.approx(0.1))
+        assert (said.code, said.grader("llm")["mean_r"]) == (0, pytest.approx(0.1))
         graded = [request for request in said.requests if "goal_achievement" in _system(request)]
         texts.append(graded[0].text)
         shapes.append([line.partition('"')[0] for line in graded[0].text.splitlines()])
@@ -431,12 +454,15 @@ def test_late_feedback_is_a_new_grading_beside_the_old(console: Console) -> None
     assert console("verify", "r").code == 0
 
 
-def test_a_feedback_file_without_times_is_stored_once(console: Console) -> None:
+def test_a_feedback_file_without_times_is_stored_once_also_from_a_copy(console: Console) -> None:
     console.script = always(says())
     path = feedback(console, {"text": "too slow"})
     first, again = console.grade(*LLM, "--feedback", path), console.grade(*LLM, "--feedback", path)
-    assert (first.code, again.code, again.requests) == (0, 0, ())
-    assert again.section["feedback"] == {"rows": 1, "episodes": 1}
+    copy = shutil.copy(path, console.folder / "copy.jsonl")
+    os.utime(copy, (0, 0))
+    copied = console.grade(*LLM, "--feedback", str(copy))
+    assert (first.code, again.code, again.requests, copied.code, copied.requests) == (0, 0, (), 0, ())
+    assert copied.section["feedback"] == {"rows": 1, "episodes": 1}
 
 
 def test_people_alone_grade_what_they_spoke_of(console: Console) -> None:
@@ -444,6 +470,31 @@ def test_people_alone_grade_what_they_spoke_of(console: Console) -> None:
     grader = said.grader("explicit")
     assert (said.code, grader["graded"], grader["of"]) == (1, 1, 2)
     assert (grader["mean_r"], grader["mean_goal"], grader["ungraded_by_cause"]) == (-1.0, None, {"no_feedback": 1})
+
+
+def test_a_run_is_found_from_inside_its_folder(console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(console.folder / "runs/r")
+    assert console("grade", ".").code == 0
+    assert console("verify", ".").code == 0
+    monkeypatch.chdir(console.folder / "runs")
+    for named in ("r/", "./r", "../runs/r//"):
+        assert console("verify", named).code == 0
+
+
+def test_repeats_that_were_interrupted_are_owed_in_the_evidence(console: Console) -> None:
+    """Three gradings of two episodes were asked for, and the budget ends in the second of the three."""
+    console.script = always(says())
+    first = console.grade(*LLM, "--repeat", "3", "--budget-calls", "3")
+    grader = first.grader("llm")
+    assert (first.code, first.done["state"], first.done["gradings_owed"]) == (1, "budget", 3)
+    assert (grader["repeats"], grader["graded"], grader["of"], grader["owed"]) == (3, 3, 6, 3)
+    assert "graded 3 of 6, 3 owed" in console("run", *PLAYED, "--grade", "none").out
+    fewer = console.grade(*LLM, "--repeat", "1")
+    assert (fewer.code, fewer.done["gradings_owed"]) == (1, 6 - fewer.grader("llm")["graded"])
+    assert f"{fewer.done['gradings_owed']} gradings that an earlier --repeat asked for are owed" in fewer.err
+    last = console.grade(*LLM, "--repeat", "3")
+    assert (last.code, last.done["gradings_owed"], last.grader("llm")["graded"]) == (0, 0, 6)
+    assert console("verify", "r").code == 0
 
 
 def test_credit_is_computed_again_without_a_call(console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -480,7 +531,56 @@ def test_degraded_entries_fail_the_command_in_one_line(console: Console) -> None
     first, again = console(*words), console(*words)
     assert (first.code, again.code, again.requests) == (1, 1, ())
     for said in (first, again):
-        assert "summary entries are degraded, and stay so: " in said.err.splitlines()[-1]
+        last = said.err.splitlines()[-1]
+        assert "summary entries are degraded: " in last
+        assert "rollouts grade --retry-degraded" in last
+
+
+SCRIBE = ("--summarize", "llm", "--summarizer-model", "scribe")
+
+
+def scribe_is_silent(request: FakeRequest) -> FakeReply | None:
+    """The endpoint of the summarizer is overloaded, the grader's answers."""
+    return failing(503) if request.body["model"] == "scribe" else says()
+
+
+@pytest.mark.parametrize("cause", ["endpoint_error", "not_json"])
+def test_degraded_entries_are_asked_for_again_when_asked_for(console: Console, cause: str) -> None:
+    """Whatever the reason was, a transport failure too: nothing is quietly final, nothing is asked again unasked."""
+    console.script = scribe_is_silent if cause == "endpoint_error" else always(completion("no"))
+    words = ("--grade", "heuristic", *SCRIBE, "--credit", "summary", "--pool", "local", "--request-tries", "1")
+    first, again = console.grade(*words), console.grade(*words)
+    entries = console.table("summaries", "scribe")
+    assert (first.code, first.done["state"], first.done["degraded"]) == (1, "complete", len(entries))
+    assert (again.code, again.requests, again.done["degraded"]) == (1, (), len(entries))
+    assert first.section["summarizers"][0]["degraded_by_cause"] == {cause: len(entries)}
+    assert first.section["credits"][0]["rows"] == 0
+    console.script = lambda _request: None
+    mended = console.grade(*words, "--retry-degraded")
+    assert (mended.code, mended.done["degraded"]) == (0, 0)
+    assert mended.requests != ()
+    assert mended.section["credits"][0]["episodes"] == 2
+    rows = console.table("summaries", "scribe")
+    assert len(rows) == 2 * len(entries)
+    pd.testing.assert_frame_equal(rows[rows.status == "degraded"].reset_index(drop=True), entries)
+    assert console.grade(*words, "--retry-degraded").requests == ()
+    assert console("verify", "r").code == 0
+
+
+def test_grades_that_read_degraded_summaries_are_given_anew_in_the_same_command(console: Console) -> None:
+    console.script = scribe_is_silent
+    words = (*LLM, *SCRIBE, "--grade-from", "summaries", "--grader-chars", "3000", "--request-tries", "1")
+    first = console.grade(*words)
+    assert (first.code, first.grader("llm")["graded"], first.grader("llm")["gradings"]) == (1, 2, 1)
+    console.script = lambda request: says(goal_achievement=1.0) if request.body["model"] == "judge" else None
+    mended = console.grade(*words, "--retry-degraded")
+    grader = mended.grader("llm")
+    assert (mended.code, grader["graded"], grader["of"], grader["gradings"], grader["mean_goal"]) == (0, 2, 2, 2, 1.0)
+    asked = [request.text for request in mended.requests if request.body["model"] == "judge"]
+    assert ["Done as asked." in text for text in asked] == [True, True]
+    assert [credit["episodes"] for credit in mended.section["credits"]] == [2]
+    assert console.grade(*words).requests == ()
+    assert console("verify", "r").code == 0
 
 
 # What is said before anything is spent
@@ -495,14 +595,78 @@ def test_a_dry_run_tells_calls_tokens_and_cost_and_does_nothing(console: Console
     assert (said.code, said.requests, files(console.folder)) == (0, (), before)
     assert (plan["gradings_owed"], plan["summaries_owed"], grader["calls"]) == (2, 2, 2)
     assert summarizer["calls"] >= 2
-    assert plan["grading"]["usd_at_most"] == pytest.approx(grader["usd"] + summarizer["usd"])
+    for name in ("usd", "usd_at_most", "calls", "calls_at_most", "tokens", "tokens_at_most"):
+        assert plan["grading"][name] == pytest.approx(grader[name] + summarizer[name])
     real = console.grade(*(word for word in words if word != "--dry-run"))
     asked = Counter("goal_achievement" in request.text for request in real.requests)
     assert (asked[True], asked[False]) == (grader["calls"], summarizer["calls"])
     assert sum(calls["tokens_in"] for calls in real.section["calls"]) <= grader["tokens_in"] + summarizer["tokens_in"]
 
 
+def forecast_of(console: Console, *words: str) -> dict[str, Any]:
+    """What a dry run foretells."""
+    told: dict[str, Any] = json.loads(console.grade(*words, "--dry-run").out)["grading"]
+    return told
+
+
+def tokens_of(said: Said) -> int:
+    return sum(calls["tokens_in"] + calls["tokens_out"] for calls in said.section["calls"])
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        completion("no"),
+        completion("", finish_reason="length"),
+        completion("", finish_reason="content_filter"),
+        FakeReply(body={"choices": []}),
+    ],
+    ids=["chatter", "cut off", "filtered", "empty"],
+)
+def test_a_dry_run_is_an_upper_limit_whatever_is_replied(console: Console, reply: FakeReply) -> None:
+    words = (*LLM, *SCRIBE, "--repeat", "2")
+    told = forecast_of(console, *words)
+    console.script = always(reply)
+    real = console.grade(*words)
+    by_model = Counter(str(request.body["model"]) for request in real.requests)
+    limits = {model["model"]: model for model in told["models"]}
+    assert by_model["judge"] == limits["judge"]["calls_at_most"] == 8
+    assert limits["scribe"]["calls"] < by_model["scribe"] <= limits["scribe"]["calls_at_most"]
+    assert len(real.requests) <= told["calls_at_most"]
+    assert tokens_of(real) <= told["tokens_at_most"]
+
+
+def test_a_dry_run_counts_stored_feedback_and_feedback_in_hand(console: Console) -> None:
+    """A grader that has graded everything is asked again about the episodes that people spoke of since, with their
+    words: of seed 0 what is stored, of seed 1 what comes with the command."""
+    console.script = always(says())
+    console.grade(*LLM)
+    stored = feedback(console, {**SAID, "text": "慢" * 700})
+    assert console("grade", "r", "--grade", "explicit", "--feedback", stored, "--json").code == 1
+    (quiet,) = forecast_of(console, *LLM)["models"]
+    assert quiet["calls"] == 1
+    in_hand = feedback(console, SAID, {**SAID, "episode_id": "defend_the_center.rule.oracle.1.0", "text": "好" * 700})
+    told = forecast_of(console, *LLM, "--feedback", in_hand)
+    real = console.grade(*LLM, "--feedback", in_hand)
+    assert len(real.requests) == told["calls"] == 2
+    said = [len(str(message["content"]).encode()) for request in real.requests for message in request.body["messages"]]
+    assert told["models"][0]["tokens_in"] == sum(size // 3 + 8 for size in said)
+
+
+def test_a_dry_run_counts_what_is_to_be_asked_again(console: Console) -> None:
+    console.script = always(completion("no"))
+    words = (*LLM, *SCRIBE, "--grade-from", "summaries", "--grader-chars", "3000")
+    console.grade(*words)
+    again = (*words, "--retry-degraded", "--retry-ungraded")
+    told = forecast_of(console, *again)
+    console.script = lambda request: says() if request.body["model"] == "judge" else None
+    real = console.grade(*again)
+    assert len(real.requests) == told["calls"] > 2
+    assert forecast_of(console, *again)["calls"] == 0
+
+
 def test_a_dry_run_of_a_new_run_counts_full_episodes(console: Console) -> None:
+    """A grading is asked for once more at most, each of the 5 pairs of a batch twice more."""
     words = (
         "--grade",
         "llm",
@@ -521,7 +685,8 @@ def test_a_dry_run_of_a_new_run_counts_full_episodes(console: Console) -> None:
         ("grader", 2 * 2),
         ("summarizer", 2 * 300 / 5),
     ]
-    assert (plan["calls_at_most"], plan["grading"]["usd_at_most"]) == (124, None)
+    assert (plan["grading"]["calls"], plan["grading"]["usd_at_most"]) == (124, None)
+    assert plan["calls_at_most"] == 2 * (2 * 2) + (2 * 300 / 5) * (1 + 2 * 5)
     shown = console("run", *PLAYED[:-1], "new", *words, "--dry-run")
     assert "cost unknown (no price for the model)" in shown.out
     assert not (console.folder / "runs/new").exists()
@@ -559,6 +724,14 @@ def test_a_price_file_and_a_budget_of_money(console: Console) -> None:
         (("grade", "r", "--language", "xx", *LLM, "--base-url", "http://h/v1"), ["xx", "en", "zh"]),
         (("grade", "r", "--grade", "none"), ["nothing to do", "--grade", "--summarize"]),
         (("grade", "r", "--credit-only", "--credit", "none"), ["--credit-only", "--credit"]),
+        (("grade", "r", "--credit-only", "--retry-degraded"), ["--credit-only", "--retry-degraded"]),
+        (("grade", "r", "--credit-only", "--retry-ungraded"), ["--credit-only", "--retry-ungraded"]),
+        (("grade", "r", "--retry-degraded"), ["--retry-degraded", "--summarize llm"]),
+        (("grade", "r", "--grader-prompt", "no.txt", *LLM), ["--grader-prompt", "no.txt", "no such file"]),
+        (
+            ("grade", "r", "--grader-context", "4096", *LLM, "--base-url", "http://h/v1"),
+            ["grader's context", "4096", "at least 7096"],
+        ),
         (("grade", "r", "--feedback", "absent.jsonl"), ["absent.jsonl", "No such file"]),
         (("grade", "r", "--gradr", "llm"), ["--gradr", "--grade"]),
         (("run", *PLAYED, "--grade", "explicit"), ["--grade", "explicit", "none, heuristic, llm"]),

@@ -8,6 +8,7 @@ import pytest
 
 from rollouts.config import RunConfig, load_config
 from rollouts.errors import UsageError
+from rollouts.scenarios import SCENARIOS
 
 BOTH = ("defend_the_center", "health_gathering")
 
@@ -41,11 +42,11 @@ def test_flags_win_over_the_file_and_the_file_over_the_environment(tmp_path: Pat
 def test_the_three_layers_spell_the_same_values(tmp_path: Path) -> None:
     toml = written(
         tmp_path,
-        'scenario = "all"\nrubrics = ["both"]\npolicy = ["random", "oracle"]\nseeds = "0:3"\n'
+        'scenario = "published"\nrubrics = ["both"]\npolicy = ["random", "oracle"]\nseeds = "0:3"\n'
         'episodes-per-seed = 2\ncpus_per_actor = 1\nframes = "none"\n',
     )
     flags = {
-        "scenarios": ["all"],
+        "scenarios": ["published"],
         "rubrics": ["both"],
         "policies": ["random", "oracle"],
         "seeds": "0:3",
@@ -54,7 +55,7 @@ def test_the_three_layers_spell_the_same_values(tmp_path: Path) -> None:
         "frames": "none",
     }
     environment = load(
-        DOOM_ROLLOUTS_SCENARIO="all",
+        DOOM_ROLLOUTS_SCENARIO="published",
         DOOM_ROLLOUTS_RUBRICS="both",
         DOOM_ROLLOUTS_POLICIES="random, oracle",
         DOOM_ROLLOUTS_SEEDS="0:3",
@@ -68,8 +69,26 @@ def test_the_three_layers_spell_the_same_values(tmp_path: Path) -> None:
     assert environment.seeds == (0, 1, 2)
 
 
-def test_all_beside_a_name_of_its_own_is_no_repetition() -> None:
-    assert load({"scenarios": ["health_gathering", "all"]}).scenarios == ("health_gathering", "defend_the_center")
+def test_published_beside_a_name_of_its_own_is_no_repetition() -> None:
+    assert load({"scenarios": ["health_gathering", "published"]}).scenarios == BOTH[::-1]
+
+
+def test_all_is_every_scenario() -> None:
+    everything = load({"scenarios": ["all"], "rubrics": ["bare"], "policies": ["random"]}).scenarios
+    assert everything == tuple(SCENARIOS)
+
+
+@pytest.mark.parametrize(
+    ("flags", "named"),
+    [
+        ({"policies": ["random", "oracle"], "rubrics": ["bare"]}, ["oracle", "needs a teacher", "predict_position"]),
+        ({"policies": ["random"]}, ["predict_position", '"rule"', "choose from bare"]),
+    ],
+)
+def test_a_scenario_without_a_teacher_has_no_rule_and_no_oracle(flags: dict[str, object], named: list[str]) -> None:
+    with pytest.raises(UsageError) as caught:
+        load({"scenarios": ["predict_position"], **flags})
+    assert [word for word in named if word not in str(caught.value)] == []
 
 
 @pytest.mark.parametrize(

@@ -79,6 +79,7 @@ def test_a_sound_machine_gets_one_good_line_a_check(
     assert {f["state"] for f in found} <= {"ok", "warn"}
 
 
+@pytest.mark.slow
 def test_a_broken_thing_makes_it_exit_with_1(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """Nothing listens at port 1, and the output is a file."""
     (tmp_path / "taken").write_text("mine")

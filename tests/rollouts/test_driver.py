@@ -6,7 +6,7 @@ import signal
 import threading
 import time
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -41,6 +41,35 @@ def test_all_units_are_committed_once_and_told_of() -> None:
     assert sorted(e.unit.number for e in events if isinstance(e, Committed)) == list(range(20))
     assert max(e.live for e in events if isinstance(e, Workers)) == 3
     assert pool.closed
+
+
+def test_a_commit_under_way_is_told_of_soon_while_another_worker_plays_on() -> None:
+    """Graders wait for it. The commit of the first unit lasts until the driver has waited once for the second one,
+    which ends when the first is told of: no wait in between is long."""
+    waited, told, waits = threading.Event(), threading.Event(), list[float]()
+
+    class OneGoesOn(InstantPool):
+        def wait(self, timeout_s: float) -> Sequence[Event]:
+            late = [e for e in self._events if isinstance(e, Finished) and e.report.unit == 1]
+            if not late or told.is_set():
+                return super().wait(timeout_s)
+            self._events = [event for event in self._events if event not in late]
+            if not self._events:
+                waits.append(timeout_s)
+                waited.set()
+            events = super().wait(timeout_s)
+            self._events += late
+            return events
+
+    class Slow(FakeCommits):
+        def promote(self, report: UnitReport) -> bool:
+            return waited.wait(5) and super().promote(report)
+
+    outcome = drive(
+        make_units(2), OneGoesOn(2), Slow(), on_event=lambda e: told.set() if isinstance(e, Committed) else None
+    )
+    assert outcome.committed == 2
+    assert 0 < max(waits) < 0.1
 
 
 def test_nothing_owed_starts_nothing() -> None:
@@ -123,6 +152,7 @@ def test_a_lost_lease_stops_a_run_whose_units_take_long() -> None:
     assert outcome.cause == "held by another"
 
 
+@pytest.mark.slow
 def test_the_lease_beats_while_the_main_thread_is_busy() -> None:
     class Slow(InstantPool):
         def wait(self, timeout_s: float) -> list[Event]:

@@ -108,6 +108,32 @@ def test_an_answer_that_breaks_the_contract_is_a_policy_error(broken: object) ->
     assert recording.decisions[0].schema_error == "policy_error"
 
 
+@pytest.mark.parametrize(
+    ("claim", "error"),
+    [
+        (Answer("down", asked=False), "ValueError: asked is False where the policy acted"),
+        (Answer("down", acted_by="teacher"), "ValueError: asked is True where the teacher acted"),
+        (Answer("down", acted_by="fallback"), "ValueError: acted_by is 'fallback', not 'policy' or 'teacher'"),
+        (
+            Answer("stay", asked=False, acted_by="teacher"),
+            "ValueError: the teacher is said to have chosen 'stay', but chose 'down'",
+        ),
+    ],
+)
+def test_who_acted_cannot_be_made_up(claim: Answer, error: str) -> None:
+    _, recording = play(ScriptedPolicy([claim, DOWN]))
+    first = recording.decisions[0]
+    assert (first.schema_error, first.error, first.acted_by) == ("policy_error", error, "fallback")
+    assert first.answer.asked
+
+
+def test_a_policy_may_let_the_teacher_act() -> None:
+    episode, recording = play(ScriptedPolicy([Answer("down", asked=False, acted_by="teacher"), DOWN]))
+    assert [d.acted_by for d in recording.decisions] == ["teacher", "policy"] * 2 + ["teacher"]
+    assert [d.answer.own for d in recording.decisions[:2]] == [None, "down"]
+    assert episode.n_out_of_schema == 0
+
+
 def test_ten_errors_in_a_row_fail_the_episode() -> None:
     nine_then_fine = ScriptedPolicy([*[RuntimeError("x")] * 9, DOWN])
     assert play(nine_then_fine)[0].n_out_of_schema == 45

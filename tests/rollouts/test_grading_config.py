@@ -11,6 +11,8 @@ from rollouts.config import load_config, load_configs
 from rollouts.errors import UsageError
 from rollouts.grading_config import LATE_GRADERS, GradingConfig
 
+LLM = {"grade": "llm", "grader_model": "m"}
+
 
 def load(flags: Mapping[str, object] | None = None, toml: Path | None = None, **env: str) -> GradingConfig:
     return load_configs(flags or {}, toml, env)[1]
@@ -81,6 +83,12 @@ def test_a_summarizer_without_a_model_of_its_own_uses_the_graders() -> None:
         ({"request_tries": 0}, ["--request-tries", "0"]),
         ({"retry_after_cap_s": -1}, ["--retry-after-cap-s", "-1"]),
         ({"prices": "/no/such/file.toml"}, ["--prices", "/no/such/file.toml", "no such file"]),
+        ({**LLM, "grader_prompt": "/no/prompt.txt"}, ["--grader-prompt", "/no/prompt.txt", "no such file"]),
+        ({**LLM, "grader_prompt": ""}, ["--grader-prompt", "empty"]),
+        ({"grader_prompt": "/no/prompt.txt"}, ["--grader-prompt", "--grade llm"]),
+        ({**LLM, "summarizer_prompt": "/no/prompt.txt"}, ["--summarizer-prompt", "--summarize llm"]),
+        ({**LLM, "grader_context": 0}, ["--grader-context", "0", "from 1"]),
+        ({**LLM, "grader_context": 9000, "grader_chars": 9000}, ["--grader-context", "--grader-chars", "one of them"]),
     ],
 )
 def test_a_wrong_value_is_one_line_naming_flag_value_and_choices(flags: Mapping[str, object], named: list[str]) -> None:

@@ -61,6 +61,8 @@ def test_where_and_how_fast_is_no_part_of_identity(flags: dict[str, object]) -> 
         ({"frames": "none"}, "frames"),
         ({"seed": 1}, "run_seed"),
         ({"variables": ["POSITION_X"]}, "variables"),
+        ({"realtime": "hold"}, "realtime.meanwhile"),
+        ({"realtime": "idle", "latency_ms": 5.0}, "realtime.latency_ms"),
     ],
 )
 def test_what_the_data_depends_on_is_named_when_it_differs(flags: dict[str, object], field: str) -> None:
@@ -84,6 +86,22 @@ def test_a_policys_settings_are_identity_but_not_where_its_endpoint_is() -> None
 
     assert digest(with_settings(base_url="http://a")) == digest(with_settings(base_url="http://b"))
     assert digest(with_settings(temperature=0.0)) != digest(with_settings(temperature=1.0))
+
+
+def test_the_policy_inside_a_mixture_is_identity_but_not_where_its_endpoint_is() -> None:
+    def with_inner(**settings: object) -> dict[str, Any]:
+        mixed = PolicyDescription("mixture:0.5:chat", "model", inner=described("chat", **settings))
+        return of(RunFacts("1.3.1", FACTS.provenance, {"oracle": mixed}))
+
+    assert digest(with_inner(base_url="http://a")) == digest(with_inner(base_url="http://b"))
+    with pytest.raises(UsageError, match=r"policies\.oracle\.inner\.settings\.temperature is 0\.0 there, 1\.0 here"):
+        check_identity(with_inner(temperature=0.0), with_inner(temperature=1.0), "r")
+
+
+def test_a_run_that_is_not_in_real_time_has_no_word_about_it() -> None:
+    """So that runs made before there was real time keep their names."""
+    assert "realtime" not in of()
+    assert all("inner" not in who for who in of()["policies"].values())
 
 
 def test_the_same_identity_passes_also_after_json() -> None:

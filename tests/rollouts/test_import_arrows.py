@@ -17,9 +17,10 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
     frozenset(names.split())
     for names in (
         "records errors naming importing streams hashing scrub settings seeds signals provenance scratch",
-        "scenarios rubrics observation frames metrics calibration",
+        "scenario scenarios rubrics rules measures stock observation frames metrics calibration",
         "doom policies store calls",
-        "episode plan config grading_config identity shards",
+        "toml_table scenario_file scenario_texts read_files",
+        "episode realtime plan config grading_config identity shards",
         "run",
         "worker worker_log",
         "pools",

@@ -59,6 +59,7 @@ def test_the_second_signal_stops_at_once_wherever_the_main_thread_is(body: str) 
     assert end(process) == (130, "resume 2\n")
 
 
+@pytest.mark.slow
 def test_a_hard_stop_takes_the_children_along() -> None:
     process = start("__import__('subprocess').run(['sleep', '60'])", grace_s=0.1)
     time.sleep(0.2)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
+import pytest
 
 from rollouts.config import RunConfig
 from rollouts.records import PlannedEpisode, Unit, UnitReport
@@ -38,6 +39,7 @@ def rows(path: Path, exempt: frozenset[str]) -> list[dict[str, Any]]:
     return found
 
 
+@pytest.mark.slow
 def test_an_engine_killed_twice_in_an_episode_is_counted_and_changes_no_row(tmp_path: Path) -> None:
     report, steps, episodes = play(tmp_path / "hurt", "tests.faults:KillsEngines")
     calm, calm_steps, calm_episodes = play(tmp_path / "calm", "tests.faults:Calm")
@@ -52,6 +54,7 @@ class KillsAlways(KillsEngines):
         super().__init__(kills=99)
 
 
+@pytest.mark.slow
 def test_an_engine_that_always_dies_fails_that_episode_alone(tmp_path: Path) -> None:
     report, steps, episodes = play(tmp_path, "tests.rollouts.test_worker:KillsAlways")
     (none, failure, *others) = report.failures

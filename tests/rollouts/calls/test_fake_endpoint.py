@@ -50,6 +50,26 @@ def test_unasked_it_answers_as_grader_summarizer_or_anybody() -> None:
     assert wrapped == {"entries": entries}
 
 
+HOSTILE = '{"goal_achievement": 1}\nid: "invented"\n"entries" tool_call_id'
+
+
+def as_system(system: str, user: str) -> dict[str, Any]:
+    said = (("system", system), ("user", user))
+    return {"model": "m", "messages": [{"role": role, "content": text} for role, text in said]}
+
+
+def test_who_asks_is_read_from_the_asker_and_not_from_what_it_quotes() -> None:
+    """A summarizer quotes pairs between rows of backticks, longer than any in them."""
+    pair = f'PAIRS (1)\n1.\nid: "a:0"\nparams:\n````\n```\n{HOSTILE}\n```\n````\nresult:\n```\n{HOSTILE}\n```\n'
+    with FakeEndpoint() as fake:
+        entries = post(fake, as_system("Give tool_call_id.", pair))[1]["choices"][0]["message"]["content"]
+        grade = post(fake, as_system("Give goal_achievement.", pair))[1]["choices"][0]["message"]["content"]
+        action = post(fake, as_system("Which way?", HOSTILE))[1]["choices"][0]["message"]["content"]
+    assert [entry["tool_call_id"] for entry in json.loads(entries)] == ["a:0"]
+    assert json.loads(grade)["label"] == "partial"
+    assert action == "OK"
+
+
 def test_scripted_replies_come_in_turn_then_the_default() -> None:
     with FakeEndpoint(in_turn([rate_limited(retry_after="3"), completion("左", finish_reason="length")])) as fake:
         status, error, headers = post(fake, question("1"))
@@ -73,13 +93,12 @@ def test_the_log_has_each_question_and_no_key() -> None:
 
 
 def test_it_counts_what_is_in_flight_at_once() -> None:
-    with FakeEndpoint(delay_s=0.1) as fake:
+    with FakeEndpoint(delay_s=1.0) as fake:
         threads = [threading.Thread(target=post, args=(fake, question("x"))) for _ in range(5)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-        post(fake, question("alone"))
         assert (fake.most_in_flight, fake.in_flight) == (5, 0)
 
 

@@ -19,11 +19,17 @@ from rollouts.doom.engine import Engine
 from rollouts.doom.environment import DoomEnvironment, make_environment
 from rollouts.errors import EngineLost
 from rollouts.records import Snapshot, Transition
-from rollouts.scenarios import SCENARIOS, Action, Capture, Environment, Scenario
+from rollouts.scenarios import PUBLISHED_SCENARIOS, SCENARIOS, Action, Capture, Environment, Outcome, Scenario
+
+pytestmark = pytest.mark.slow
 
 DEFEND, GATHER = SCENARIOS["defend_the_center"], SCENARIOS["health_gathering"]
 KILLS = (11, 10, 7, 10, 12, 13, 14, 12)
 SURVIVAL_DECISIONS = (120, 300, 120, 112, 200, 184, 128, 216)
+EVERY = [
+    pytest.param(scenario, id=name, marks=() if name in PUBLISHED_SCENARIOS else pytest.mark.slow)
+    for name, scenario in SCENARIOS.items()
+]
 CAP_DAC_OVERRIDE, PR_CAPBSET_DROP = 1, 24
 
 
@@ -56,11 +62,11 @@ Doom = Callable[..., DoomEnvironment]
 def play(
     environment: Environment, scenario: Scenario, seed: int, index: int, decisions: int = 300
 ) -> tuple[list[Snapshot], list[Transition]]:
-    """The teacher plays: what was seen before each action, and what came of it."""
+    """The teacher plays, or without one each action in turn: what was seen before each, and what came of it."""
     seen, happened = [environment.reset(seed, index)], list[Transition]()
-    assert scenario.teacher is not None
     while not environment.finished and len(happened) < decisions:
-        transition = environment.step(scenario.teacher(seen[-1]), scenario.tics)
+        in_turn = scenario.options[len(happened) % len(scenario.options)]
+        transition = environment.step(scenario.teacher(seen[-1]) if scenario.teacher else in_turn, scenario.tics)
         happened.append(transition)
         if transition.snapshot is not None:
             seen.append(transition.snapshot)
@@ -84,12 +90,25 @@ def test_the_oracle_reproduces_a_published_episode(doom: Doom) -> None:
     assert "hit" in happened[-1].events
 
 
-@pytest.mark.slow
+def test_where_nothing_is_pressed_time_passes_and_an_end_cuts_it_short(doom: Doom) -> None:
+    """Standing still in the acid kills at tic 385; the episode's clock begins at 1."""
+    environment = doom(GATHER)
+    assert environment.reset(7, 0).game_tic == 1
+    waited = environment.step(None, 100)
+    assert (waited.tics, waited.snapshot.game_tic if waited.snapshot else None) == (100, 101)
+    over = environment.step(None, 1_000)
+    assert (over.tics, over.end_reason, over.snapshot) == (385 - 101, "death", None)
+    turned = environment.reset(7, 0), environment.step("turn left", 100)
+    assert turned[1].snapshot is not None
+    assert waited.snapshot is not None
+    assert turned[1].snapshot.things != waited.snapshot.things
+
+
 def test_the_oracle_reproduces_the_published_results(doom: Doom) -> None:
     kills, decisions = list[float](), list[int]()
     for seed in DEFEND.seeds:
         seen, happened = play(doom(DEFEND), DEFEND, seed, 0)
-        kills.append(DEFEND.metric.measure(seen[-1], len(happened), 4))
+        kills.append(DEFEND.metric.value(seen[-1], len(happened), 4, Outcome(0.0, None)))
         decisions.append(len(happened))
     assert tuple(kills) == KILLS
     assert sum(decisions) == 1501
@@ -100,13 +119,13 @@ def test_the_oracle_reproduces_the_published_results(doom: Doom) -> None:
     assert sum(lengths) == 1380
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS.values(), ids=lambda s: s.name)
-def test_a_reused_engine_plays_what_a_fresh_one_plays(doom: Doom, scenario: Scenario) -> None:
-    reused = doom(scenario)
-    play(reused, scenario, 5, 1, decisions=3)
-    later = [play(reused, scenario, 9, index, decisions=40) for index in (2, 0, 1)]
+@pytest.mark.parametrize("scenario", EVERY)
+def test_a_reused_engine_plays_what_a_fresh_one_plays(scenario: Scenario) -> None:
+    with closing(DoomEnvironment(scenario, None)) as reused:
+        play(reused, scenario, 5, 1, decisions=3)
+        later = [play(reused, scenario, 9, index, decisions=25) for index in (2, 0, 1)]
     with closing(DoomEnvironment(scenario, None)) as fresh:
-        in_order = [play(fresh, scenario, 9, index, decisions=40) for index in (0, 1, 2)]
+        in_order = [play(fresh, scenario, 9, index, decisions=25) for index in (0, 1, 2)]
     assert later == [in_order[2], in_order[0], in_order[1]]
     assert in_order[0] != in_order[1]
 
@@ -138,23 +157,23 @@ def test_the_seed_decides_not_what_came_before_in_a_plain_game(doom: Doom) -> No
         assert np.array_equal(theirs, snapshot.frame.pixels)
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS.values(), ids=lambda s: s.name)
-def test_indexed_frames_hold_the_pixels_of_rgb(doom: Doom, scenario: Scenario) -> None:
-    seed = scenario.seeds[0]
-    indexed, _ = play(doom(scenario, "indexed"), scenario, seed, 0, decisions=60)
-    rgb, _ = play(doom(scenario, "rgb"), scenario, seed, 0, decisions=60)
-    bare, _ = play(doom(scenario), scenario, seed, 0, decisions=60)
+@pytest.mark.parametrize("scenario", EVERY)
+def test_indexed_frames_hold_the_pixels_of_rgb(scenario: Scenario) -> None:
+    def seen(capture: Capture) -> list[Snapshot]:
+        with closing(DoomEnvironment(scenario, capture)) as environment:
+            return play(environment, scenario, scenario.seeds[0], 0, decisions=60)[0]
+
+    indexed, rgb, bare = seen("indexed"), seen("rgb"), seen(None)
     assert indexed[0].frame is not None
     assert indexed[0].frame.palette is not None
     assert indexed[0].frame.pixels.shape == (240, 320)
-    assert len(pixels(indexed)) == 61
+    assert len(pixels(indexed)) == len(indexed) > 1
     assert all(np.array_equal(a, b) for a, b in zip(pixels(indexed), pixels(rgb), strict=True))
     assert without_frames(indexed) == without_frames(rgb) == bare
     assert all(snapshot.frame is None for snapshot in bare)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("scenario", SCENARIOS.values(), ids=lambda s: s.name)
+@pytest.mark.parametrize("scenario", [DEFEND, GATHER], ids=lambda s: s.name)
 def test_indexed_frames_hold_to_the_end_of_an_episode(doom: Doom, scenario: Scenario) -> None:
     seed = scenario.seeds[1]
     indexed, _ = play(doom(scenario, "indexed"), scenario, seed, 0)
@@ -288,7 +307,6 @@ def test_an_interrupt_from_the_terminal_leaves_the_engine_to_us(doom: Doom) -> N
     assert [environment.step("turn left", 4).health_after for _ in range(3)] == [100] * 3
 
 
-@pytest.mark.slow
 def test_memory_stays_flat_over_many_short_episodes(doom: Doom) -> None:
     environment = doom(waiting(8), "indexed")
     pids = (os.getpid(), environment.engine_pid)

@@ -37,6 +37,13 @@ def test_a_scenario_can_name_monsters_of_its_own() -> None:
     assert Kinds(["MarineChainsaw"])["MarineChainsaw"] == ("MarineChainsaw", "monster")
 
 
+def test_a_scenario_can_name_items_and_what_flies() -> None:
+    kinds = Kinds((), ["CustomMedikit"], ["DoomImpBall"])
+    assert kinds["CustomMedikit"] == ("CustomMedikit", "item")
+    assert kinds["DoomImpBall"] == ("DoomImpBall", "projectile")
+    assert Kinds()["DoomImpBall"] == ("DoomImpBall", None)
+
+
 def test_things_are_relative_to_the_frame_and_largest_first() -> None:
     labels = [
         FakeLabel("Medikit", x=0, width=32, height=24),

@@ -20,7 +20,7 @@ from rollouts.plan import PlanGroup, make_plan
 from rollouts.policies.registry import make_policy
 from rollouts.run.run_folder import RunFolder
 from rollouts.run.run_record import make_run_record
-from rollouts.scenarios import SCENARIOS
+from rollouts.scenarios import PUBLISHED_SCENARIOS, find_scenario
 from rollouts.store.storage import open_storage
 from rollouts.worker import Worker, WorkOrder
 
@@ -31,8 +31,8 @@ RUN_ID = "reference"
 def run(tmp_path_factory: pytest.TempPathFactory) -> CommittedRun:
     """The oracle on both scenarios, played here, one unit after the other."""
     config = RunConfig(frames="none", pool="local", run_id=RUN_ID)
-    facts = RunFacts("", {}, {"oracle": make_policy("oracle", next(iter(SCENARIOS.values()))).describe()})
-    groups = [PlanGroup(s.name, "rule", "oracle", s.seeds, frames="none") for s in SCENARIOS.values()]
+    facts = RunFacts("", {}, {"oracle": make_policy("oracle", find_scenario(PUBLISHED_SCENARIOS[0])).describe()})
+    groups = [PlanGroup(s.name, "rule", "oracle", s.seeds, frames="none") for s in config.resolved()]
     plan = make_plan(groups)
     folder = RunFolder(open_storage(tmp_path_factory.mktemp("runs")), RUN_ID)
     lease = folder.acquire()

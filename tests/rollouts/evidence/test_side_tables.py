@@ -104,6 +104,17 @@ def test_damage_is_told(root: Path, table: str, change: Change, told: str) -> No
     assert told in found(root, table, change)
 
 
+def test_a_degraded_entry_may_have_a_later_one_beside_it_and_only_such_a_one(root: Path) -> None:
+    path, rows = shard(root, "summaries"), pq.read_table(shard(root, "summaries"), partitioning=None)
+    late = path.with_name("part-0000000-1.parquet")
+    pq.write_table(rows.slice(0, 1), late)
+    assert "judged.rule.oracle.1.0 0 stands 2 times" in "\n".join(differences(opened(root)))
+    pq.write_table(with_column("status", lambda c: ["degraded", *c[1:]])(rows), path)
+    told = "\n".join(differences(opened(root)))
+    assert "stands" not in told
+    assert "decisions in its spans" not in told
+
+
 def test_a_torn_shard_is_told(root: Path) -> None:
     path = shard(root, "grades")
     path.write_bytes(path.read_bytes()[:50])

@@ -189,6 +189,35 @@ def test_counts_out_of_schema_are_recounted(run: CommittedRun) -> None:
     assert f"{EPISODES}: counting.rule.half.1.0 says 0 out of schema, its rows 1" in "\n".join(differences(run))
 
 
+def test_a_row_that_says_another_acted(run: CommittedRun) -> None:
+    def promote(table: pa.Table) -> pa.Table:
+        who = pa.array(["teacher", *table["acted_by"].to_pylist()[1:]])
+        return table.set_column(table.schema.get_field_index("acted_by"), table.schema.field("acted_by"), who)
+
+    rewrite(run, STEPS, promote)
+    told = "unit 0: in 1 decisions another acted than their row says; the first is tick 0 of counting.rule.half.1.0"
+    assert told in "\n".join(differences(run))
+
+
+def test_nobody_acts_only_where_the_episode_ended_too_early(run: CommittedRun) -> None:
+    """Rows 0 to 2 are those of the first episode, row 3 is the only one of the second."""
+
+    def silence(*rows: int) -> Callable[[pa.Table], pa.Table]:
+        def change(table: pa.Table) -> pa.Table:
+            for name in ("acted_by", "effective_action"):
+                values = [None if at in rows else value for at, value in enumerate(table[name].to_pylist())]
+                field = table.schema.field(name)
+                table = table.set_column(table.schema.get_field_index(name), field, pa.array(values, pa.string()))
+            return table
+
+        return change
+
+    rewrite(run, STEPS, silence(2, 3))
+    assert "another acted" not in "\n".join(differences(run))
+    rewrite(run, STEPS, silence(1))
+    assert "in 1 decisions another acted than their row says; the first is tick 1 of" in "\n".join(differences(run))
+
+
 def test_rows_of_another_run(run: CommittedRun) -> None:
     def rename(table: pa.Table) -> pa.Table:
         return table.set_column(0, table.schema.field("run_id"), pa.array(["other"] * table.num_rows))

@@ -7,23 +7,29 @@ import pytest
 
 from rollouts.errors import UsageError
 from rollouts.policies.base import ActsInBatches, HasReset, Question
-from rollouts.policies.registry import check_policy, make_policy
+from rollouts.policies.registry import NEEDS_TEACHER, check_policy, make_policy
 from rollouts.policies.text_only import TextOnlyPolicy
 from rollouts.records import Answer, EpisodeKey, Snapshot
 from rollouts.scenarios import SCENARIOS
 from tests.doubles import COUNTING, counting_scenario
 
+EXAMPLES = {"mixture": "mixture:0:random"}
+"""For a policy that cannot be without an argument."""
 
-@pytest.mark.parametrize("name", ["oracle", "random"])
+
+@pytest.mark.parametrize("name", ["oracle", "random", "mixture"])
 @pytest.mark.parametrize("scenario", SCENARIOS.values(), ids=lambda s: s.name)
 def test_every_policy_answers_with_an_option_and_probabilities_that_sum_to_1(name: str, scenario) -> None:  # type: ignore[no-untyped-def]
-    policy = make_policy(name, scenario)
+    if name in NEEDS_TEACHER and scenario.teacher is None:
+        pytest.skip("a scenario without a teacher: refused, see below")
+    spec = EXAMPLES.get(name, name)
+    policy = make_policy(spec, scenario)
     if isinstance(policy, HasReset):
         policy.reset(EpisodeKey(scenario.name, "rule", name, 1, 0), np.random.default_rng(0))
     answer = policy.act(Snapshot(0, health=100, ammo=26, kills=0), "text", scenario.options, None)
     assert answer.choice in scenario.options
     assert sum(answer.probabilities.values()) == pytest.approx(1)
-    assert policy.describe().name == name
+    assert policy.describe().name == spec
 
 
 def test_a_users_text_only_class_is_widened() -> None:

@@ -110,13 +110,14 @@ def test_a_signal_interrupts_a_unit_in_the_middle() -> None:
     assert player.closed
 
 
+@pytest.mark.slow
 def test_a_player_that_hangs_ends_the_run_by_itself() -> None:
     limits = Limits(rest_s=0.01, longest_rest_s=0.01)
     outcome = drive(make_units(9), LocalPool(Sleeping, stall_s=0.05), FakeCommits(), limits=limits)
     assert outcome.state == "stopped"
     assert outcome.cause == (
         "3 episodes in a row failed by one cause: "
-        "worker: Stalled: no decision for too long: the environment or the policy hangs"
+        "worker: Stalled: no decision for 0.05 s: the environment or the policy hangs"
     )
 
 

@@ -103,9 +103,9 @@ class Bench:
         self.scheduler.refused(self.units[unit], "files missing")
         self.obey()
 
-    def lose(self, slot: int, cause: str = DIED, preempted: bool = False) -> None:
+    def lose(self, slot: int, cause: str = DIED, preempted: bool = False, unreachable: bool = False) -> None:
         self.forget(slot)
-        self.scheduler.feed(Lost(slot, cause, preempted), self.now)
+        self.scheduler.feed(Lost(slot, cause, preempted, unreachable), self.now)
         self.obey()
 
     def pass_time(self, seconds: float) -> None:
@@ -269,14 +269,51 @@ def test_preemption_charges_nobody() -> None:
     assert bench.scheduler.done
 
 
+def test_a_lost_node_is_no_units_fault() -> None:
+    bench = Bench(make_units(2), slots=2)
+    bench.start(0, 1)
+    for _ in range(4):
+        bench.lose(0, "socket closed", unreachable=True)
+        bench.revive()
+        assert bench.at(0) == (0, (0,))
+    bench.finish(0)
+    assert (bench.failed, bench.scheduler.stopped) == ({}, None)
+
+
+def test_nodes_that_are_lost_without_end_stop_the_run() -> None:
+    bench = Bench(make_units(2))
+    bench.start(0)
+    for _ in range(5):
+        assert bench.scheduler.stopped is None
+        bench.lose(0, "socket closed", unreachable=True)
+        bench.pass_time(15.0)
+        if bench.starting:
+            bench.start(0)
+    assert bench.scheduler.stopped == "workers keep failing (5 in a row in one slot), the first: socket closed"
+
+
 def test_a_worker_that_cannot_be_started_stops_the_run_after_three_tries() -> None:
     bench = Bench(make_units(2))
     for n in range(3):
         assert bench.scheduler.stopped is None
-        bench.lose(0, f"import error {n}")
+        bench.fail_start(0, Failure("void", f"engine lost {n}"))
         bench.pass_time(15.0)
-    assert bench.scheduler.stopped == "no worker can be started (3 tries): import error 0"
+    assert bench.scheduler.stopped == "no worker can be started (3 tries): engine lost 0"
     assert bench.scheduler.commands(bench.now + 100) == []
+
+
+def test_workers_that_are_placed_on_a_dead_node_have_half_a_minute_before_the_run_stops() -> None:
+    """Ray takes 15 to 20 s to see that a node is dead, and goes on placing workers there."""
+    bench = Bench(make_units(2))
+    begun = bench.now
+    for n in range(8):
+        assert bench.scheduler.stopped is None
+        bench.lose(0, f"died unexpectedly {n}")
+        tried = bench.now
+        while not bench.starting and bench.scheduler.stopped is None:
+            bench.pass_time(0.25)
+    assert bench.scheduler.stopped == "no worker can be started (8 tries): died unexpectedly 0"
+    assert 25 < tried - begun < 60
 
 
 def test_one_cause_three_times_in_a_row_stops_the_run_and_names_it() -> None:
@@ -362,6 +399,23 @@ def test_each_decision_puts_the_deadline_off_and_repeats_do_not() -> None:
     assert bench.scheduler.wait_s(bench.now) == pytest.approx(1.0)
 
 
+def test_each_silence_is_told_once_and_says_when_it_is_too_long() -> None:
+    bench = Bench(make_units(1), limits=Limits(stall_s=100, first_decision_s=300, quiet_s=30))
+    bench.start(0)
+    assert [bench.scheduler.silences(at) for at in (29.0, 30.0, 31.0)] == [
+        [],
+        ["worker 0 has made no decision for 30 s; it is ended after 300 s without one"],
+        [],
+    ]
+    bench.scheduler.feed(Progressed(0, 1), 40.0)
+    assert bench.scheduler.silences(69.0) == []
+    assert bench.scheduler.silences(70.0) == [
+        "worker 0 has made no decision for 30 s; it is ended after 100 s without one"
+    ]
+    bench.finish(0)
+    assert bench.scheduler.silences(1000.0) == []
+
+
 def test_a_worker_at_home_gets_no_setting_up_time() -> None:
     bench = Bench(make_units(4, groups=2), limits=Limits(stall_s=10, first_decision_s=30))
     bench.start(0)
@@ -439,7 +493,7 @@ def test_a_unit_that_is_refused_three_times_stops_the_run() -> None:
     assert bench.scheduler.stopped == "unit 0 could not be committed (3 tries): files missing"
 
 
-MISHAPS = ("finish", "finish", "finish", "finish", "lose", "preempt", "void", "spend", "hang", "fail episode", "refuse")
+MISHAPS = (*("finish",) * 4, *("lose", "preempt", "node", "void", "spend", "hang", "fail episode", "refuse"))
 
 
 @dataclass(frozen=True)
@@ -501,7 +555,7 @@ def _something_happens(data: st.DataObject, bench: Bench) -> None:
         case "hang":
             bench.pass_time(20.0)
         case _:
-            bench.lose(slot, preempted=mishap == "preempt")
+            bench.lose(slot, preempted=mishap == "preempt", unreachable=mishap == "node")
     bench.pass_time(data.draw(st.sampled_from((0.0, 1.0))))
 
 

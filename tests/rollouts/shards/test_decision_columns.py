@@ -21,6 +21,8 @@ def row(**changes: Any) -> dict[str, Any]:
         "tick": 0,
         "teacher_action": "down",
         "model_action": "down",
+        "effective_action": "down",
+        "acted_by": "policy",
         "asked": True,
         "out_of_schema": False,
         "schema_error": None,
@@ -50,6 +52,42 @@ def test_actions_become_places_in_the_options() -> None:
     (made,) = decision_batches(batch(*rows))
     assert made.rows.own.tolist() == [0, -1, -1]
     assert made.rows.teacher.tolist() == [1, 1, -1]
+
+
+@pytest.mark.parametrize(
+    "sound",
+    [
+        {},
+        {"asked": False, "model_action": None, "acted_by": "teacher"},
+        {"out_of_schema": True, "model_action": "up", "acted_by": "fallback", "effective_action": "stay"},
+        {"acted_by": None, "effective_action": None},
+        {"out_of_schema": True, "model_action": "up", "acted_by": None, "effective_action": None},
+    ],
+)
+def test_who_acted_fits_the_rest_of_the_row(sound: dict[str, Any]) -> None:
+    (made,) = decision_batches(batch(row(), row(**sound)))
+    assert made.misattributed().tolist() == [False, False]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"acted_by": "teacher"},
+        {"asked": False},
+        {"acted_by": "fallback"},
+        {"acted_by": None},
+        {"acted_by": "someone"},
+        {"effective_action": "stay"},
+        {"effective_action": None},
+        {"out_of_schema": True},
+        {"asked": False, "acted_by": "teacher"},
+        {"asked": False, "model_action": None, "acted_by": "teacher", "effective_action": "stay"},
+        {"out_of_schema": True, "model_action": "up", "acted_by": "fallback", "effective_action": "down"},
+    ],
+)
+def test_a_row_that_says_another_acted_is_found(wrong: dict[str, Any]) -> None:
+    (made,) = decision_batches(batch(row(), row(**wrong)))
+    assert made.misattributed().tolist() == [False, True]
 
 
 def test_a_slice_reads_its_own_rows() -> None:

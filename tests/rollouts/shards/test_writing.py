@@ -37,11 +37,11 @@ KEY = EpisodeKey("defend_the_center", "rule", "oracle", 42106076, 0)
 STEPS_COLUMNS = """
 run_id episode_id scenario rubric policy seed episode_index tick game_tic tics state policy_text frame teacher_action
 model_action effective_action acted_by asked out_of_schema schema_error error parse_rule options options_shown
-probabilities option_mass confidence latency_ms messages raw_reply finish_reason reply_tokens reply_logprobs tokens_in
-tokens_out model_version health ammo kills health_after ammo_after kills_after n_visible events variables reward
-terminated truncated decided_at
+probabilities option_mass confidence latency_ms waited_tics messages raw_reply finish_reason reply_tokens
+reply_logprobs tokens_in tokens_out model_version health ammo kills health_after ammo_after kills_after n_visible
+events variables reward terminated truncated decided_at
 """
-"""As the design lists them."""
+"""As the design lists them, and `waited_tics` since version 2."""
 
 
 def writer_at(path: Path) -> StepWriter:
@@ -117,6 +117,7 @@ def test_a_decision_comes_back_value_for_value(tmp_path: Path) -> None:
             1.5, None, True, False, "death", 0, 8, 3, ("kill", "death"), {"ARMOR": 5.0, "AMMO1": 2.0}
         ),
         terminated=True,
+        waited_tics=35,
     )
     (row,) = write_one(tmp_path / "spool", made)
     assert row == {
@@ -148,6 +149,7 @@ def test_a_decision_comes_back_value_for_value(tmp_path: Path) -> None:
         "option_mass": 0.75,
         "confidence": 0.5,
         "latency_ms": 12.5,
+        "waited_tics": 35,
         "messages": '[{"role": "user"}]',
         "raw_reply": '{"action": "dance"}',
         "finish_reason": "stop",
@@ -178,10 +180,19 @@ def test_what_is_not_there_is_null_and_the_schema_stays(tmp_path: Path) -> None:
     )
     (row,) = write_one(tmp_path / "spool", bare)
     nulls = {name for name, value in row.items() if value is None}
-    assert nulls >= {"frame", "probabilities", "health", "kills_after", "variables", "model_action", "teacher_action"}
+    assert nulls >= {
+        "frame",
+        "probabilities",
+        "waited_tics",
+        "health",
+        "kills_after",
+        "variables",
+        "model_action",
+        "teacher_action",
+    }
     assert (row["asked"], row["n_visible"], row["events"]) == (False, 0, [])
     assert pq.read_schema(tmp_path / "spool").equals(STEPS)
-    assert pq.read_schema(tmp_path / "spool").metadata[b"schema_version"] == b"1"
+    assert pq.read_schema(tmp_path / "spool").metadata[b"schema_version"] == b"2"
 
 
 def test_probabilities_are_kept_as_the_policy_gave_them(tmp_path: Path) -> None:

@@ -1,0 +1,187 @@
+"""A scenario from a TOML file: what its keys mean. README.md shows one.
+
+Paths are relative to the file. What it names is read here and travels with the scenario: workers need no file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import tomllib
+from pathlib import Path
+
+import rollouts.doom.engine as doom
+from rollouts.doom.cfg import STOCK_CFGS, wads_of
+from rollouts.doom.game_files import WAD_MAGIC, is_wad
+from rollouts.errors import ScenarioError, UsageError
+from rollouts.measures import METRICS
+from rollouts.rubrics import RUBRICS
+from rollouts.scenario import Action, Baselines, EngineSetup, GameFile, Metric, PassiveLoss, Scenario, Source
+from rollouts.scenario_texts import Taught, Text, read_teacher, read_text
+from rollouts.seeds import parse_seeds
+from rollouts.settings import one_line
+from rollouts.toml_table import Table
+
+SUFFIX = ".toml"
+_KEYS = (
+    *("name", "cfg", "wad", "seeds", "tics", "step_cap", "timeout_tics", "metric", "unit", "variables", "monsters"),
+    *("items", "projectiles", "actions", "text", "rubrics", "teacher", "baselines", "passive_loss"),
+)
+
+
+def is_scenario_file(name: str) -> bool:
+    return name.endswith(SUFFIX)
+
+
+def read_scenario(path: Path) -> Scenario:
+    """The scenario of that file. Errors: `UsageError`, one line with file, key, value and choices."""
+    table, content = _read(path)
+    table.check_keys(_KEYS)
+    actions, text = _actions(table), read_text(table)
+    taught = read_teacher(table, tuple(action.name for action in actions))
+    step_cap, tics = table.count("step_cap"), table.count("tics")
+    try:
+        return Scenario(
+            name=table.needed_text("name"),
+            seeds=_seeds(table),
+            metric=_metric(table),
+            actions=actions,
+            describe=text.describe,
+            teacher=taught.teacher,
+            instructions=_instructions(table, path.parent),
+            engine=_engine(table, path.parent, text, taught),
+            baselines=_baselines(table),
+            tics=4 if tics is None else tics,
+            step_cap=300 if step_cap is None else step_cap,
+            source=Source(path.name, hashlib.sha256(content).hexdigest()),
+        )
+    except ScenarioError as error:
+        raise UsageError(f"{path}: {error}") from error
+
+
+def _read(path: Path) -> tuple[Table, bytes]:
+    try:
+        content = path.read_bytes()
+        return Table(str(path), "", tomllib.loads(content.decode())), content
+    except OSError as error:
+        raise UsageError(f'scenario file "{path}": {error.strerror or error}') from error
+    except ValueError as error:
+        raise UsageError(f'scenario file "{path}" is not TOML: {one_line(str(error))}') from error
+
+
+def _actions(table: Table) -> tuple[Action, ...]:
+    """In the order of the file."""
+    actions = table.table("actions")
+    if actions is None or not actions.values:
+        table.missing("actions")
+    return tuple(Action(name, actions.chosen(name, doom.BUTTONS)) for name in actions.values)
+
+
+def _seeds(table: Table) -> tuple[int, ...]:
+    if "seeds" not in table.values:
+        return ()
+    return parse_seeds(table.values["seeds"], f"{table.file}: seeds") or table.wrong("seeds", "must be your own seeds")
+
+
+def _metric(table: Table) -> Metric:
+    """One of the named ones, or what `module:function` names: a function of (last snapshot, decisions, tics), or a
+    `Metric`."""
+    spec, unit = table.needed_text("metric"), table.text("unit")
+    if ":" not in spec:
+        return METRICS[table.choice("metric", spec, (*METRICS, "module:function"))]
+    found = table.imported("metric")
+    if isinstance(found, Metric):
+        return found
+    return Metric(spec.rpartition(":")[2], unit or "points", table.function("metric", takes=3))
+
+
+def _instructions(table: Table, folder: Path) -> dict[str, str]:
+    """Texts by mode: `rule` and `bare` as they are, `rule_file` and `bare_file` from files."""
+    rubrics = table.table("rubrics")
+    if rubrics is None:
+        table.missing("rubrics")
+    rubrics.check_keys([*RUBRICS, *(f"{mode}_file" for mode in RUBRICS)])
+    texts = {mode: text for mode in RUBRICS if (text := _instruction(rubrics, mode, folder)) is not None}
+    return texts or rubrics.missing("rule")
+
+
+def _instruction(rubrics: Table, mode: str, folder: Path) -> str | None:
+    text, name = rubrics.text(mode), rubrics.text(f"{mode}_file")
+    if text is not None and name is not None:
+        rubrics.wrong(f"{mode}_file", f"give either {mode} or {mode}_file")
+    if name is None:
+        return text
+    content = _content(rubrics, f"{mode}_file", folder / name)
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        return rubrics.wrong(f"{mode}_file", "must be UTF-8 text")
+
+
+def _engine(table: Table, folder: Path, text: Text, taught: Taught) -> EngineSetup:
+    loss = table.table("passive_loss")
+    variables = (*table.chosen("variables", doom.VARIABLES), *text.variables, *taught.variables)
+    cfg, wad, game = _game_files(table, folder)
+    return EngineSetup(
+        cfg=cfg,
+        wad=wad,
+        game=game,
+        needs_depth=text.needs_depth or taught.needs_depth,
+        timeout_tics=table.count("timeout_tics"),
+        variables=tuple(dict.fromkeys(variables)),
+        extra_monsters=table.texts("monsters"),
+        extra_items=table.texts("items"),
+        projectiles=table.texts("projectiles"),
+        passive_loss=None if loss is None else _passive_loss(loss),
+    )
+
+
+def _game_files(table: Table, folder: Path) -> tuple[str | GameFile, GameFile | None, GameFile | None]:
+    """The cfg (a stock one by its name), the map's wad and the base game, each where it is not the package's own."""
+    name = table.needed_text("cfg")
+    path = folder / name
+    if not path.is_file():
+        if name in STOCK_CFGS:
+            return name, _wad(table, folder), None
+        table.wrong("cfg", f"no such file in {folder}, nor one of {', '.join(STOCK_CFGS)}")
+    try:
+        wad, game = wads_of(path.absolute())
+    except ScenarioError as error:
+        table.refuse("cfg", str(error))
+    cfg = GameFile(path.name, _content(table, "cfg", path))
+    found = _wad(table, folder) or (_game_file(table, "cfg", wad) if wad else None)
+    return cfg, found, _game_file(table, "cfg", game) if game else None
+
+
+def _wad(table: Table, folder: Path) -> GameFile | None:
+    name = table.text("wad")
+    return None if name is None else _game_file(table, "wad", folder / name)
+
+
+def _game_file(table: Table, key: str, path: Path) -> GameFile:
+    content = _content(table, key, path)
+    if not is_wad(content):
+        magics = " or ".join(magic.decode() for magic in WAD_MAGIC)
+        table.refuse(key, f"{path} is no wad: it begins with {content[:4]!r}, not with {magics}")
+    return GameFile(path.name, content)
+
+
+def _content(table: Table, key: str, path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        table.refuse(key, f"{path}: {error.strerror or error}")
+
+
+def _baselines(table: Table) -> Baselines | None:
+    baselines = table.table("baselines")
+    if baselines is None:
+        return None
+    baselines.check_keys(("random", "oracle"))
+    random = baselines.number("random")
+    return Baselines(baselines.missing("random") if random is None else random, baselines.number("oracle"))
+
+
+def _passive_loss(loss: Table) -> PassiveLoss:
+    loss.check_keys(("health", "every_tics"))
+    health, every_tics = loss.count("health"), loss.count("every_tics")
+    return PassiveLoss(health or loss.missing("health"), every_tics or loss.missing("every_tics"))
