@@ -3,8 +3,9 @@
     python -m benchmarks.baselines [--seeds 32] [--first-seed N] [--scenario NAME …] [--into README.md]
 
 Each scenario under its own tics and step cap, one episode a seed, the scenario's seeds first and then the following
-numbers; or N and the following ones: seeds that nobody looked at when the rules were written. Intervals are 95 % bootstrap intervals over episodes (benchmarks/paired.py), that of the difference over pairs.
-Both policies play through the loop of a run, so a run comes out at the same numbers.
+numbers; or N and the following: seeds that nobody looked at when the rules were written. Intervals are 95 % bootstrap
+intervals over episodes (benchmarks/paired.py), that of the difference over pairs. Both policies play through the loop
+of a run, so a run comes out at the same numbers.
 """
 
 from __future__ import annotations
