@@ -4,6 +4,8 @@ VENV := .venv
 PIP_INSTALL := $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 RUNTIME := $(VENV)/.runtime-installed
 DEV := $(VENV)/.dev-installed
+# The CPU build (180 MB), where pip can find one: the one on PyPI brings several GB of CUDA along.
+CPU_TORCH := torch==2.13.0+cpu
 # The tests of a file share what is dear to start. Most of them wait more than they compute.
 TWO_AT_A_TIME := --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
@@ -47,4 +49,6 @@ $(RUNTIME): pyproject.toml constraints.txt
 
 $(DEV): $(RUNTIME)
 	$(PIP_INSTALL) --editable '.[dev]'
+	$(PIP_INSTALL) --editable '.[torch,transformers]' '$(CPU_TORCH)' 2>/dev/null \
+		|| echo "no $(CPU_TORCH) at hand: the tests of torch and transformers are skipped"
 	@touch $@

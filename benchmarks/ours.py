@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -88,6 +89,18 @@ class Order:
     frames: FrameFormat
     actors: int
     episodes_per_unit: int
+
+
+class Quiet:
+    """Hears everything, says nothing: what the runs inside have to tell is in what they measure."""
+
+    def launch(self, *_: object) -> None: ...
+    def counts(self, *_: object) -> None: ...
+    def note(self, text: str) -> None:
+        print(text, file=sys.stderr, flush=True)
+
+    def done(self, *_: object) -> None: ...
+    def close(self) -> None: ...
 
 
 @dataclass(frozen=True)

@@ -42,6 +42,7 @@ class RunConfig:
     a folder or a URI. From `observe` to `policy_base_url` the settings are for policies that are models
     (`ModelSettings`); `policy_base_url` None is the endpoint that graders use.
     `realtime` is None where the game stands still while a policy thinks; `latency_ms` is None where that is measured.
+    `policy_server`: how many actors hold the networks for all others, 0 for none.
     An actor's process is replaced after `recycle_after` episodes or above `recycle_above_mb` MiB of memory.
     """
 
@@ -70,6 +71,10 @@ class RunConfig:
     recycle_after: int = 1_000
     recycle_above_mb: int = 2_000
     unit_timeout_s: float | None = None
+    policy_server: int = 0
+    policy_server_gpus: float = 0.0
+    policy_server_batch: int = 64
+    policy_server_wait_ms: float = 2.0
     observe: str = "text"
     answer: str = "letters"
     shuffle_options: bool = False
@@ -170,6 +175,10 @@ KINDS: dict[str, Kind] = {
     "policy_temperature": "float",
     "policy_max_tokens": "int",
     "policy_base_url": "text",
+    "policy_server": "int",
+    "policy_server_gpus": "float",
+    "policy_server_batch": "int",
+    "policy_server_wait_ms": "float",
 }
 _AT_LEAST_1 = (
     "episodes_per_seed",
@@ -180,6 +189,7 @@ _AT_LEAST_1 = (
     "recycle_after",
     "recycle_above_mb",
     "policy_max_tokens",
+    "policy_server_batch",
 )
 _BIGGEST = 2**31 - 1
 _LONGEST_THOUGHT_MS = 3_600_000
@@ -298,14 +308,31 @@ def _check_numbers(config: RunConfig, source: Mapping[str, str]) -> None:
         raise UsageError(f"{source['seed']} is {config.seed}: must be from 0 to {MAX_SEED}")
     if config.cpus_per_actor is not None and config.cpus_per_actor <= 0:
         raise UsageError(f"{source['cpus_per_actor']} is {config.cpus_per_actor:g}: must be above 0, such as 1 or 0.5")
-    if config.gpus_per_actor < 0:
-        raise UsageError(f"{source['gpus_per_actor']} is {config.gpus_per_actor:g}: must be 0 or above, such as 0.25")
-    for field in ("cpus_per_actor", "gpus_per_actor"):
+    for field in ("gpus_per_actor", "policy_server_gpus"):
+        gpus: float = getattr(config, field)
+        if gpus < 0:
+            raise UsageError(f"{source[field]} is {gpus:g}: must be 0 or above, such as 0.25")
+    _check_server(config, source)
+    for field in ("cpus_per_actor", "gpus_per_actor", "policy_server_gpus"):
         share: float | None = getattr(config, field)
         if share is not None and share > 1 and share != int(share):
             raise UsageError(f"{source[field]} is {share:g}: above 1 it must be a whole number")
     if config.unit_timeout_s is not None and config.unit_timeout_s <= 0:
         raise UsageError(f"{source['unit_timeout_s']} is {config.unit_timeout_s:g}: must be above 0 seconds")
+
+
+def _check_server(config: RunConfig, source: Mapping[str, str]) -> None:
+    if not 0 <= config.policy_server <= _BIGGEST:
+        raise UsageError(f"{source['policy_server']} is {config.policy_server}: must be a whole number from 0")
+    if config.policy_server_wait_ms < 0:
+        raise UsageError(f"{source['policy_server_wait_ms']} is {config.policy_server_wait_ms:g}: must be 0 or above")
+    if config.policy_server and config.pool != "ray":
+        raise UsageError(f"{source['policy_server']} needs {source['pool']} ray")
+    if config.policy_server and config.gpus_per_actor:
+        raise UsageError(
+            f"{source['gpus_per_actor']} is for actors that hold a network of their own: with "
+            f"{source['policy_server']}, give the servers theirs with {source['policy_server_gpus']}"
+        )
 
 
 def _check_real_time(config: RunConfig, source: Mapping[str, str]) -> None:

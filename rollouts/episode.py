@@ -67,7 +67,7 @@ def run_episode(
 ) -> Episode:
     """Play one episode; each decision goes to `recorder` as it is complete.
 
-    Raises EpisodeFailed (a record of its own), TryVoid (play it again), BudgetSpent (it stays owed), RunStopped or
+    Raises EpisodeFailed (a record of its own), TryVoid (play it again), BudgetSpent or RunStopped (it stays owed), or
     StorageError (a call could not be put on file).
     """
     tally = _Tally(rules.realtime)

@@ -23,6 +23,10 @@ class EngineLost(TryVoid):
     """The game engine died or stopped answering in the middle of an episode."""
 
 
+class PolicyError(RolloutsError):
+    """What a policy raised in another process, in words; data like any exception of a policy."""
+
+
 class BudgetSpent(RolloutsError):
     """The run's budget for model calls is used up: the episode stays owed."""
 

@@ -25,12 +25,14 @@ _WHERE = ("base_url", "endpoint", "url")
 class RunFacts:
     """What identity needs and configuration cannot know.
 
-    `provenance`: scenario name → hashes of its cfg and wad; `descriptions`: policy as configured → who that is.
+    `provenance`: scenario name → hashes of its cfg and wad; `descriptions`: policy as configured → who that is;
+    `batched`: the names of those that many actors can share, since they answer in batches (no part of identity).
     """
 
     engine_version: str
     provenance: Mapping[str, Mapping[str, Any]]
     descriptions: Mapping[str, PolicyDescription]
+    batched: tuple[str, ...] = ()
 
 
 def identity(config: RunConfig, facts: RunFacts) -> dict[str, Any]:

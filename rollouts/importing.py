@@ -34,5 +34,10 @@ def import_object(spec: str, what: str, choices: str) -> object:
     return found
 
 
+EXTRAS = {"torch": "torch", "safetensors": "torch", "onnxruntime": "onnx", "transformers": "transformers"}
+
+
 def _cannot(spec: str, what: str, module: str, error: BaseException, choices: str) -> str:
-    return f"{what} {spec!r}: cannot import {module!r} ({describe_error(error)}); {choices}"
+    missing = error.name if isinstance(error, ModuleNotFoundError) else None
+    advice = f"pip install 'doom-rollouts[{EXTRAS[missing]}]'" if missing in EXTRAS else choices
+    return f"{what} {spec!r}: cannot import {module!r} ({describe_error(error)}); {advice}"

@@ -6,8 +6,9 @@ group changes. It writes only private files; what it stages counts once the driv
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -17,15 +18,15 @@ from rollouts.calls.limits import Limiter
 from rollouts.config import RunConfig
 from rollouts.doom.environment import make_environment
 from rollouts.episode import EpisodeFailed, EpisodeRules, run_episode
-from rollouts.errors import EngineLost
+from rollouts.errors import EngineLost, UsageError
 from rollouts.frames import FrameFormat, encode
-from rollouts.policies.base import ModelCalls, Policy
+from rollouts.policies.base import ModelCalls, Policy, close_policy
 from rollouts.policies.model_settings import PROVIDERS
 from rollouts.policies.registry import make_policy
 from rollouts.policy_calls import CallLog, CallOrder, PolicyCalls, calls_id
 from rollouts.records import Decision, Episode, EpisodeFailure, EpisodeKey, SideReport, Unit, UnitReport
 from rollouts.run.run_folder import RunFolder
-from rollouts.scenarios import Capture, Environment
+from rollouts.scenarios import Capture, Environment, Scenario
 from rollouts.scratch import ScratchFolder
 from rollouts.scrub import describe_error
 from rollouts.shards.rows import Provenance
@@ -51,12 +52,21 @@ class MakeUnitJudge(Protocol):
     def open(self, folder: RunFolder) -> UnitJudge: ...
 
 
+class OpensPolicies(Protocol):
+    """Holds policies outside the workers; picklable."""
+
+    def open(self, name: str, scenario: Scenario) -> Policy | None:
+        """A policy that asks the one held elsewhere; None for one that is not held there."""
+        ...
+
+
 @dataclass(frozen=True)
 class WorkOrder:
     """Everything a worker needs to know; small and picklable.
 
     `policies` maps a policy's name, as units carry it, to what it was asked for as (`NAME:ARGUMENT`). `judge`: who
-    judges each unit as soon as it is played, if anybody; `calls`: how its policies call models, if any does.
+    judges each unit as soon as it is played, if anybody. `checkpoints` maps the names of policies that have one to its
+    hash. `server`: who else holds policies for the workers, if anybody. `calls`: how policies call models, if any does.
     """
 
     config: RunConfig
@@ -64,7 +74,24 @@ class WorkOrder:
     policies: Mapping[str, str]
     versions: Mapping[str, str]
     judge: MakeUnitJudge | None = None
+    checkpoints: Mapping[str, str] = field(default_factory=dict)
+    server: OpensPolicies | None = None
     calls: CallOrder | None = None
+
+    def open_policy(self, name: str, scenario: Scenario, gpus: float, calls: ModelCalls | None = None) -> Policy:
+        """The policy that units call `name`, on `gpus` of a GPU, or one that asks the server. Errors: UsageError, also
+        where its checkpoint is another here than the one that the run was started with."""
+        spec = self.policies[name]
+        served = None if self.server is None else self.server.open(name, scenario)
+        policy = served or make_policy(spec, scenario, gpus, self.config.model_settings, calls)
+        wanted = self.checkpoints.get(name)
+        if wanted is not None and (found := policy.describe().checkpoint_hash) != wanted:
+            close_policy(policy)
+            raise UsageError(
+                f"policy {spec!r}: the checkpoint on {socket.gethostname()} is another (sha256 {str(found)[:12]}) "
+                f"than the one that the run was started with ({wanted[:12]})"
+            )
+        return policy
 
 
 class Worker:
@@ -189,7 +216,7 @@ class _Cast:
         config, scenario = order.config, order.config.scenario(group[0])
         tics, step_cap = config.tics_of(scenario), config.step_cap_of(scenario)
         rules = EpisodeRules(scenario, tics, step_cap, config.seed, config.real_time())
-        policy = make_policy(order.policies[group[2]], scenario, config.model_settings, calls)
+        policy = order.open_policy(group[2], scenario, config.gpus_per_actor, calls)
         environment = make_environment(scenario, _CAPTURES[config.frames], rules.tics, config.variables)
         return cls(group, rules, environment, policy, _caller(policy) if calls else "")
 
@@ -200,9 +227,7 @@ class _Cast:
 
     def close(self) -> None:
         self.environment.close()
-        close_policy = getattr(self.policy, "close", None)
-        if callable(close_policy):
-            close_policy()
+        close_policy(self.policy)
 
 
 def _caller(policy: Policy) -> str:

@@ -55,7 +55,7 @@ class Setting:
 
     def command(self, out: Path, *more: str) -> list[str]:
         return [
-            *(*CONSOLE, "run", "--scenario", "all", "--policy", "random"),
+            *(*CONSOLE, "run", "--scenario", "published", "--policy", "random"),
             *("--seeds", f"0:{self.seeds}", "--step-cap", str(self.step_cap), "--frames", "png"),
             *("--episodes-per-unit", str(self.episodes_per_unit), "--unit-timeout-s", "15"),
             *("--out", str(out), "--run-id", RUN_ID, *more),

@@ -74,6 +74,14 @@ def test_torch(steps: str) -> None:
     assert tuple(batch.shape) == (6, 240, 320, 3)
 
 
+def test_the_network_of_the_readme_plays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("torch", reason="torch is an extra")
+    monkeypatch.chdir(tmp_path)
+    exec(compile(SNIPPETS["network"], "README.md: network", "exec"), {})
+    words = ("--scenario", "defend_the_center", "--seeds", "0:1", "--step-cap", "3", "--pool", "local")
+    assert main(["run", "--policy", "torch:small.safetensors", *words]) == 0
+
+
 def test_the_layout_lists_every_module_and_no_other() -> None:
     packages = ("rollouts", "grading", "actors", "benchmarks")
     modules = {str(path.relative_to(ROOT)) for package in packages for path in (ROOT / package).rglob("*.py")}

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.contest import Settings, contest
-from benchmarks.ours import Means
+from benchmarks.ours import Means, Quiet
 from benchmarks.spans import MODES, Cell, report
 from rollouts.commands.console import wide_console
 from rollouts.commands.pools import make_pool
@@ -44,7 +44,7 @@ def bench(
             raise UsageError(f"{name} is {value}: must be {least} or above")
     settings = Settings(len(os.sched_getaffinity(0)), rounds, episodes)
     with Signals() as signals:
-        means = Means(lambda prepared: make_pool(prepared, signals), signals, _Quiet())
+        means = Means(lambda prepared: make_pool(prepared, signals), signals, Quiet())
         told = report([_progress(cell) for cell in contest(settings, means)], settings.cores)
     told["episodes_per_unit"] = settings.episodes_per_unit
     if as_json:
@@ -52,18 +52,6 @@ def bench(
     else:
         _print(told, wide_console())
     return 0
-
-
-class _Quiet:
-    """Hears everything, says nothing: what the runs inside have to tell is in the cells."""
-
-    def launch(self, *_: object) -> None: ...
-    def counts(self, *_: object) -> None: ...
-    def note(self, text: str) -> None:
-        print(text, file=sys.stderr, flush=True)
-
-    def done(self, *_: object) -> None: ...
-    def close(self) -> None: ...
 
 
 def _progress(cell: Cell) -> Cell:

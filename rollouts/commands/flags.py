@@ -52,8 +52,8 @@ class RunFlags:
         Texts,
         _flag(
             _WHAT,
-            "Who plays: oracle (default), random, chat:MODEL, choice, mixture:BETA:POLICY, or your own as "
-            "module:Class; repeat for more.",
+            "Who plays: oracle (default), random, chat:MODEL, choice, mixture:BETA:POLICY, torch:PATH, onnx:PATH, "
+            "transformers:FOLDER, or your own as module:Class; repeat for more.",
             "--policy",
         ),
     ] = None
@@ -103,6 +103,16 @@ class RunFlags:
         Text, _flag(_TROUBLE, "MiB of memory above which it is replaced (2000).", hyphen=True)
     ] = None
 
+    policy_server: Annotated[
+        Text, _flag(_WHERE, "Actors that hold the networks and answer the others in batches (0).", hyphen=True)
+    ] = None
+    policy_server_gpus: Annotated[Text, _flag(_WHERE, "GPUs each of them has, fractions allowed (0).", hyphen=True)] = (
+        None
+    )
+    policy_server_batch: Annotated[Text, _flag(_WHERE, "Most decisions in one batch (64).", hyphen=True)] = None
+    policy_server_wait_ms: Annotated[
+        Text, _flag(_WHERE, "Milliseconds that a decision may wait for others (2).", hyphen=True)
+    ] = None
     observe: Annotated[
         Text, _flag(_PLAYERS, "What a model is shown: text (default), frame (and a status line), or both.")
     ] = None

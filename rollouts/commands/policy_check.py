@@ -43,7 +43,8 @@ def check_models(prepared: Prepared, limits: Limits) -> tuple[Checked, ...]:
     order.endpoint.check_listens()
     found = []
     for spec, who in prepared.facts.descriptions.items():
-        policy = make_policy(nested(spec)[-1], prepared.config.resolved()[0], prepared.config.model_settings)
+        config = prepared.config
+        policy = make_policy(nested(spec)[-1], config.resolved()[0], settings=config.model_settings)
         if isinstance(policy, AsksModel):
             checked = _check(policy, who, order, limits)
             found += [checked] if checked else []

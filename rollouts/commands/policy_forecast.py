@@ -31,7 +31,7 @@ def _asked(prepared: Prepared, spec: str, name: str, decisions: Mapping[GroupNam
     found: list[Asked] = []
     for group in (group for group in prepared.groups if group.policy == name):
         scenario = prepared.config.scenario(group.scenario)
-        policy = make_policy(nested(spec)[-1], scenario, prepared.config.model_settings)
+        policy = make_policy(nested(spec)[-1], scenario, settings=prepared.config.model_settings)
         if isinstance(policy, AsksModel):
             told = scenario.instructions[group.rubric]
             request = policy.example(told, LONGEST_STATE, prepared.config.history)

@@ -8,6 +8,7 @@ with Place(config.pool, config.address) as place:
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -71,7 +72,10 @@ class Place:
         wish.share.check()
         cluster = self._ray(signals)
         governed = self._governor()
-        return open_ray_pool(_workers(prepared, governed.opener), wish, cluster, governed.forget)
+        workers = _workers(prepared, governed.opener)
+        if prepared.config.policy_server:
+            workers = _with_servers(workers, prepared, cluster, signals)
+        return open_ray_pool(workers, wish, cluster, governed.forget)
 
     def begin_calls(self, limits: CallLimits) -> None:
         """Let models be called from now on, within `limits`; all calls of the run share them."""
@@ -127,6 +131,24 @@ def make_pool(prepared: Prepared, signals: Signals) -> Pool:
 
 def _workers(prepared: Prepared, limiter: OpenLimiter | None = None) -> MakeWorker:
     return MakeWorker(prepared.order, prepared.folder.storage.uri, limiter)
+
+
+def _with_servers(workers: MakeWorker, prepared: Prepared, cluster: Cluster, signals: Signals) -> MakeWorker:
+    """Workers whose policies are held by servers, once these have loaded."""
+    from actors.policy_server import Serving, start_servers  # noqa: PLC0415  imports Ray
+
+    config, order = prepared.config, prepared.order
+    serving = Serving(
+        order,
+        prepared.facts.batched,
+        config.policy_server_gpus,
+        config.policy_server_batch,
+        config.policy_server_wait_ms / 1000,
+    )
+    with signals.obeyed_at_once():
+        servers = start_servers(config.policy_server, serving, cluster.nodes(), cluster.grows())
+    signals.install()
+    return replace(workers, order=replace(order, server=servers))
 
 
 def _local_pool(prepared: Prepared, signals: Signals, limiter: OpenLimiter | None) -> Pool:

@@ -9,20 +9,18 @@ from typing import Any
 
 from grading.order import GradingOrder
 from grading.played_here import JudgeHere
+from rollouts.commands.casting import look_at_policies
 from rollouts.commands.grading_order import make_order
 from rollouts.commands.policy_order import make_call_order
 from rollouts.config import RunConfig
 from rollouts.doom.engine import ENGINE_VERSION, provenance, variable
-from rollouts.errors import RolloutsError, ScenarioError, UsageError
+from rollouts.errors import ScenarioError, UsageError
 from rollouts.grading_config import GradingConfig
 from rollouts.identity import RunFacts, default_run_id, identity
 from rollouts.plan import PlanGroup
-from rollouts.policies.registry import make_policy
 from rollouts.provenance import package_versions
-from rollouts.records import PolicyDescription
 from rollouts.run.run_folder import RunFolder
 from rollouts.scenarios import Scenario
-from rollouts.scrub import describe_error
 from rollouts.settings import flag
 from rollouts.store.storage import Storage
 from rollouts.worker import WorkOrder
@@ -76,8 +74,9 @@ def prepare(
     versions = {name: version for name, version in package_versions().items() if version is not None}
     judging = make_order(grading, run_id, storage.uri, may_call)
     judge = JudgeHere(judging) if judging is not None and judged_where_played(judging) else None
+    checkpoints = {who.name: who.checkpoint_hash for who in facts.descriptions.values() if who.checkpoint_hash}
     calls = make_call_order(config, grading, facts.descriptions.values(), may_call)
-    order = WorkOrder(config, run_id, policies, versions, judge=judge, calls=calls)
+    order = WorkOrder(config, run_id, policies, versions, judge, checkpoints, calls=calls)
     groups, folder = _groups(config, facts), RunFolder(storage, run_id)
     return Prepared(config, facts, of, groups, order, folder, again, grading, judging)
 
@@ -98,10 +97,12 @@ def _check_variables(config: RunConfig) -> None:
 def gather_facts(config: RunConfig) -> RunFacts:
     """What identity needs beside the configuration: hashes of the scenarios' files, and who the policies are."""
     scenarios = config.resolved()
+    cast = look_at_policies(config, scenarios)
     return RunFacts(
         engine_version=ENGINE_VERSION,
         provenance={s.name: _files(s) for s in scenarios},
-        descriptions={spec: _describe(spec, scenarios[0], config) for spec in config.policies},
+        descriptions={spec: seen.who for spec, seen in cast.items()},
+        batched=tuple(seen.who.name for seen in cast.values() if seen.batched),
     )
 
 
@@ -111,22 +112,6 @@ def _files(scenario: Scenario) -> dict[str, Any]:
     files.pop("engine_version", None)
     source = scenario.source
     return files if source is None else {"file": source.name, "file_sha256": source.sha256, **files}
-
-
-def _describe(spec: str, scenario: Scenario, config: RunConfig) -> PolicyDescription:
-    """Who `spec` is. One that cannot be made is run all the same: its workers say why, in the evidence too."""
-    try:
-        policy = make_policy(spec, scenario, config.model_settings)
-        try:
-            return policy.describe()
-        finally:
-            close = getattr(policy, "close", None)
-            if callable(close):
-                close()
-    except RolloutsError:
-        raise
-    except Exception as error:  # noqa: BLE001  a user's class may raise anything
-        return PolicyDescription(spec, "model", note=f"could not be made: {describe_error(error)}")
 
 
 def _groups(config: RunConfig, facts: RunFacts) -> tuple[PlanGroup, ...]:

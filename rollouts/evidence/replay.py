@@ -95,7 +95,7 @@ def _play(run: CommittedRun, key: EpisodeKey) -> str:
     environment = make_environment(scenario, None, rules.tics, config.variables)
     try:
         return run_episode(
-            key, rules, environment, make_policy(asked_for, scenario, config.model_settings), _Nothing()
+            key, rules, environment, make_policy(asked_for, scenario, settings=config.model_settings), _Nothing()
         ).trajectory_hash
     finally:
         environment.close()

@@ -9,7 +9,8 @@ The loop that calls it (rollouts/episode.py):
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
@@ -26,8 +27,10 @@ class Policy(Protocol):
     """One player. An exception from `act` is data (cause `policy_error`), except `TryVoid`, `BudgetSpent` and
     `RunStopped`.
 
-    A policy may also have `reset(key, rng)`, called before each episode, `at(tick)` and `close()`. Where it lets the
-    scenario's teacher act, its answer says so: `acted_by="teacher"`, `asked=False`, and the teacher's own action.
+    A policy may also have `reset(key, rng)`, called before each episode, `at(tick)`, `close()`,
+    `check_scenario(scenario)`, `act_batch(questions)`, and the attributes `needs_frames` and `needs_gpu`: True where it
+    cannot play without. Where it lets the scenario's teacher act, its answer says so: `acted_by="teacher"`,
+    `asked=False`, and the teacher's own action.
     """
 
     def act(self, snapshot: Snapshot, text: str, options: tuple[str, ...], instructions: str | None) -> Answer:
@@ -86,6 +89,39 @@ class AsksModel(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One decision to be made: what `act` is told, as a record."""
+
+    snapshot: Snapshot
+    text: str
+    options: tuple[str, ...]
+    instructions: str | None
+
+
+@runtime_checkable
+class ActsInBatches(Protocol):
+    """Answers many decisions at once, of any episodes: what a policy server asks (`--policy-server`).
+
+    One that has no `act` beside it is asked for batches of one. It must not remember episodes, so it has no `reset`.
+    """
+
+    def act_batch(self, questions: Sequence[Question]) -> Sequence[Answer]:
+        """One answer a question, in their order. If it raises, each question is asked again alone."""
+        ...
+
+    def describe(self) -> PolicyDescription: ...
+
+
+@runtime_checkable
+class ChecksScenario(Protocol):
+    """A policy that cannot play every scenario."""
+
+    def check_scenario(self, scenario: Scenario) -> None:
+        """Errors: UsageError saying why it cannot play this one."""
+        ...
+
+
 def _nobody_makes(spec: str) -> Policy:
     raise UsageError(f"policy {spec!r} cannot be made here")
 
@@ -96,19 +132,37 @@ class PolicyContext:
     shown the game, and who calls models for it (None where nobody plays).
 
     `make` makes another policy for the same scenario, for one that holds another (rollouts/policies/mixture.py).
+    `gpus`: the part of a GPU that is its own, 0 for the CPU; None where it is made only to be checked and described.
     """
 
     scenario: Scenario
     argument: str | None = None
+    make: Callable[[str], Policy] = field(default=_nobody_makes, repr=False)
+    gpus: float | None = 0.0
     settings: ModelSettings = field(default_factory=ModelSettings)
     calls: ModelCalls | None = None
-    make: Callable[[str], Policy] = field(default=_nobody_makes, repr=False)
 
 
 def refuse_argument(name: str, context: PolicyContext) -> None:
     """For a policy that takes none. Errors: UsageError."""
     if context.argument is not None:
         raise UsageError(f"policy {name!r} takes no argument, but was given {context.argument!r}")
+
+
+def close_policy(policy: object) -> None:
+    """Give back what it holds, where it holds anything."""
+    close = getattr(policy, "close", None)
+    if callable(close):
+        close()
+
+
+@contextmanager
+def closing_policy(policy: Policy) -> Iterator[Policy]:
+    """For a policy that is only looked at."""
+    try:
+        yield policy
+    finally:
+        close_policy(policy)
 
 
 def teacher_of(name: str, scenario: Scenario) -> Teacher:

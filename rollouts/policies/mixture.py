@@ -12,8 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from rollouts.errors import UsageError
-from rollouts.policies.base import HasReset, PolicyContext, SeesTick, teacher_of
+from rollouts.policies.base import ChecksScenario, HasReset, PolicyContext, SeesTick, close_policy, teacher_of
 from rollouts.records import Answer, EpisodeKey, PolicyDescription, Snapshot
+from rollouts.scenarios import Scenario
 from rollouts.streams import substream
 
 NAME = "mixture"
@@ -88,7 +89,17 @@ class MixturePolicy:
             inner=inner,
         )
 
+    @property
+    def needs_frames(self) -> bool:
+        return bool(getattr(self._inner, "needs_frames", False))
+
+    @property
+    def needs_gpu(self) -> bool:
+        return bool(getattr(self._inner, "needs_gpu", False))
+
+    def check_scenario(self, scenario: Scenario) -> None:
+        if isinstance(self._inner, ChecksScenario):
+            self._inner.check_scenario(scenario)
+
     def close(self) -> None:
-        close = getattr(self._inner, "close", None)
-        if callable(close):
-            close()
+        close_policy(self._inner)

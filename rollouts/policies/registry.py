@@ -6,13 +6,19 @@ from functools import partial
 
 from rollouts.errors import UsageError
 from rollouts.importing import import_object
-from rollouts.policies.base import ModelCalls, Policy, PolicyContext, PolicyFactory, teacher_of
+from rollouts.policies.base import ActsInBatches, ModelCalls, Policy, PolicyContext, PolicyFactory, teacher_of
+from rollouts.policies.batch_only import BatchOnlyPolicy
+from rollouts.policies.causal_lm import CausalLMPolicy
 from rollouts.policies.chat import ChatPolicy
 from rollouts.policies.choice import ChoicePolicy
+from rollouts.policies.contract import check_class, check_policy_object
+from rollouts.policies.gpu import limit_torch_memory
 from rollouts.policies.mixture import MixturePolicy, Parts
 from rollouts.policies.model_settings import ModelSettings
+from rollouts.policies.onnx_network import make_onnx_policy
 from rollouts.policies.oracle import OraclePolicy
 from rollouts.policies.text_only import TextBackend, TextOnlyPolicy
+from rollouts.policies.torch_network import make_torch_policy
 from rollouts.policies.uniform import RandomPolicy
 from rollouts.scenarios import Scenario
 
@@ -22,6 +28,9 @@ POLICIES: dict[str, PolicyFactory] = {
     "oracle": OraclePolicy,
     "random": RandomPolicy,
     "mixture": MixturePolicy,
+    "torch": make_torch_policy,
+    "onnx": make_onnx_policy,
+    "transformers": CausalLMPolicy,
 }
 NEEDS_TEACHER = frozenset({"oracle", "mixture"})
 
@@ -54,17 +63,24 @@ DEFAULT_SETTINGS = ModelSettings()
 
 
 def make_policy(
-    spec: str, scenario: Scenario, settings: ModelSettings = DEFAULT_SETTINGS, calls: ModelCalls | None = None
+    spec: str,
+    scenario: Scenario,
+    gpus: float | None = 0.0,
+    settings: ModelSettings = DEFAULT_SETTINGS,
+    calls: ModelCalls | None = None,
 ) -> Policy:
-    """Make the policy that `NAME`, `NAME:ARGUMENT` or `module:Class` names, for one scenario.
+    """Make the policy that `NAME`, `NAME:ARGUMENT` or `module:Class` names, for one scenario; `gpus` as in
+    `PolicyContext`.
 
-    `settings` and `calls` are for those that are models; without `calls` they can be described and cannot act.
+    `settings` and `calls` are for models behind an endpoint; without `calls` they can be described and cannot act.
     """
     name, _, argument = spec.partition(":")
     if name in POLICIES:
-        make = partial(make_policy, scenario=scenario, settings=settings, calls=calls)
-        return POLICIES[name](PolicyContext(scenario, argument or None, settings, calls, make))
-    return _widen(_user_class(spec)(), spec)
+        make = partial(make_policy, scenario=scenario, gpus=gpus, settings=settings, calls=calls)
+        return POLICIES[name](PolicyContext(scenario, argument or None, make, gpus, settings, calls))
+    found = _user_class(spec)
+    limit_torch_memory(gpus)
+    return _widen(found(), spec)
 
 
 def _user_class(spec: str) -> type:
@@ -72,13 +88,16 @@ def _user_class(spec: str) -> type:
     found = import_object(spec, "policy", choices)
     if not isinstance(found, type):
         raise UsageError(f"policy {spec!r} is not a class; {choices}")
+    check_class(found, spec)
     return found
 
 
 def _widen(made: object, spec: str) -> Policy:
-    """A full policy as it is, a text-only backend inside the adapter."""
-    if callable(getattr(made, "act", None)) and callable(getattr(made, "describe", None)):
+    """A full policy as it is; what only answers batches, or only reads text, inside its adapter."""
+    check_policy_object(made, spec)
+    if callable(getattr(made, "act", None)):
         return made  # type: ignore[return-value]
-    if isinstance(made, TextBackend):
-        return TextOnlyPolicy(made)
-    raise UsageError(f"policy {spec!r} has neither act(…) nor predict_choice(…) beside describe()")
+    if isinstance(made, ActsInBatches):
+        return BatchOnlyPolicy(made)
+    assert isinstance(made, TextBackend), "checked above"
+    return TextOnlyPolicy(made)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +33,10 @@ ONLY_IN = {
     "ray": ("actors/",),
     "vizdoom": ("rollouts/doom/",),
     "openai": ("rollouts/calls/chat.py",),
+    "torch": ("rollouts/policies/torch_", "rollouts/policies/causal_lm.py"),
+    "safetensors": ("rollouts/policies/torch_",),
+    "onnxruntime": ("rollouts/policies/onnx_",),
+    "transformers": ("rollouts/policies/causal_lm.py",),
     "pyarrow": ("rollouts/shards/", "rollouts/store/", "rollouts/readers.py"),
 }
 COMPOSITION = ("rollouts/cli.py", "rollouts/commands/")
@@ -80,6 +86,14 @@ def test_every_module_has_a_layer() -> None:
 def test_a_heavy_library_has_its_only_importers(owned: str) -> None:
     strays = {found.path for found in ALL if found.module.partition(".")[0] == owned}
     assert {path for path in strays if not path.startswith(ONLY_IN[owned])} == set()
+
+
+def test_optional_packages_are_imported_late() -> None:
+    """Every command imports the registry; only a run that needs them may pay for, or lack, the extras."""
+    loaded = "import sys, rollouts.cli; sys.exit({*sys.argv[1:]} & {*sys.modules} or 0)"
+    extras = ("torch", "safetensors", "onnxruntime", "transformers")
+    done = subprocess.run([sys.executable, "-c", loaded, *extras], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_rollouts_never_imports_what_stands_on_it() -> None:

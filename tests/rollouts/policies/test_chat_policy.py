@@ -47,7 +47,7 @@ class Player:
 
     def __init__(self, fake: FakeEndpoint, calls: Calls, settings: ModelSettings) -> None:
         self.fake, self.calls = fake, calls
-        self.policy = ChatPolicy(PolicyContext(SCENARIO, "m", settings, calls))
+        self.policy = ChatPolicy(PolicyContext(SCENARIO, "m", settings=settings, calls=calls))
         self.tick = 0
         self.begin()
 
@@ -396,10 +396,10 @@ def test_h6_latency_is_the_answered_request_alone(play: Play) -> None:
     assert answer.latency_ms is not None
     assert reply.pause_ms is not None
     assert reply.total_ms is not None
-    assert [200 <= ms < 400 for ms in reply.tries_ms] == [True, True]
+    assert [ms >= 200 for ms in reply.tries_ms] == [True, True]
     assert reply.tries_ms[1] == answer.latency_ms
-    assert 500 <= reply.pause_ms < 1_000
-    assert reply.total_ms >= answer.latency_ms + reply.pause_ms + 200
+    assert reply.pause_ms >= 500
+    assert sum(reply.tries_ms) + reply.pause_ms + (reply.queue_ms or 0) <= reply.total_ms + 1
 
 
 def _fields(reply: FakeReply) -> dict[str, Any]:

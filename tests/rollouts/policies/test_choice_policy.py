@@ -30,7 +30,10 @@ def ask() -> Iterator[Ask]:
             fake = stack.enter_context(FakeEndpoint(lambda _request: reply))
             swift = SWIFT.__class__(time_limit_s=0.3, tries=1)
             context = PolicyContext(
-                SCENARIOS["defend_the_center"], "laya", ModelSettings(**settings), Calls(fake.base_url, swift)
+                SCENARIOS["defend_the_center"],
+                "laya",
+                settings=ModelSettings(**settings),
+                calls=Calls(fake.base_url, swift),
             )
             policy = ChoicePolicy(context)
             stack.callback(policy.close)

@@ -1,0 +1,70 @@
+"""A look at a run's policies before anything is written or started: who they are, and whether they can play it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rollouts.config import RunConfig
+from rollouts.errors import RolloutsError, UsageError
+from rollouts.policies.base import ActsInBatches, ChecksScenario, HasReset, Policy, closing_policy
+from rollouts.policies.registry import make_policy
+from rollouts.records import PolicyDescription
+from rollouts.scenarios import Scenario
+from rollouts.scrub import describe_error
+from rollouts.settings import flag
+
+
+@dataclass(frozen=True)
+class Seen:
+    """`batched`: whether a policy server can hold it, since it answers in batches and remembers no episode."""
+
+    who: PolicyDescription
+    batched: bool = False
+
+
+def look_at_policies(config: RunConfig, scenarios: tuple[Scenario, ...]) -> dict[str, Seen]:
+    """By what each was asked for as. One that cannot be made is run all the same: its workers say why, in the evidence
+    too.
+
+    Errors: UsageError where one cannot play a scenario, needs what the run has not, or two have one name.
+    """
+    found: dict[str, Seen] = {}
+    for spec in config.policies:
+        seen = _look_at(spec, scenarios, config)
+        twin = next((other for other, known in found.items() if known.who.name == seen.who.name), None)
+        if twin is not None:
+            raise UsageError(f"policies {twin!r} and {spec!r} both call themselves {seen.who.name!r}: rename one")
+        found[spec] = seen
+    if config.policy_server and not any(seen.batched for seen in found.values()):
+        raise UsageError(
+            f"{flag('policy_server')} {config.policy_server}: none of the policies ({', '.join(found)}) can be asked "
+            "in batches (that takes act_batch(questions), and no reset)"
+        )
+    return found
+
+
+def _look_at(spec: str, scenarios: tuple[Scenario, ...], config: RunConfig) -> Seen:
+    try:
+        with closing_policy(make_policy(spec, scenarios[0], None, config.model_settings)) as policy:
+            batched = isinstance(policy, ActsInBatches) and not isinstance(policy, HasReset)
+            _check(policy, spec, scenarios, config)
+            _check_gpu(policy, spec, served=batched and config.policy_server > 0, config=config)
+            return Seen(policy.describe(), batched)
+    except RolloutsError:
+        raise
+    except Exception as error:  # noqa: BLE001  a user's class may raise anything
+        return Seen(PolicyDescription(spec, "model", note=f"could not be made: {describe_error(error)}"))
+
+
+def _check(policy: Policy, spec: str, scenarios: tuple[Scenario, ...], config: RunConfig) -> None:
+    if config.frames == "none" and getattr(policy, "needs_frames", False):
+        raise UsageError(f'policy {spec!r} looks at frames: {flag("frames")} must not be "none"')
+    if isinstance(policy, ChecksScenario):
+        for scenario in scenarios:
+            policy.check_scenario(scenario)
+
+
+def _check_gpu(policy: Policy, spec: str, served: bool, config: RunConfig) -> None:
+    setting = "policy_server_gpus" if served else "gpus_per_actor"
+    if getattr(policy, "needs_gpu", False) and not getattr(config, setting):
+        raise UsageError(f"policy {spec!r} needs a GPU: give it a part of one with {flag(setting)}, such as 0.25")

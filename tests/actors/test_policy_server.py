@@ -1,0 +1,203 @@
+"""Policy servers: the class alone, with real actors that ask, and in whole runs where one dies."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from actors.capacity import Node
+from actors.cluster import Cluster, ClusterSettings
+from rollouts.commands.preparing import Prepared, prepare
+from rollouts.config import load_config
+from rollouts.errors import PolicyError, TryVoid, UsageError
+from rollouts.policies.base import Question
+from rollouts.policies.registry import make_policy
+from rollouts.pools.pool import Failure
+from rollouts.records import Answer, Frame, Snapshot
+from rollouts.store.storage import open_storage
+from tests.console import rollouts
+from tests.onnx_files import mean_colour
+from tests.served import MARK
+
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default")]
+OPTIONS = ("attack", "turn left", "turn right")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cluster(ray_dir: str) -> Iterator[Cluster]:
+    cluster = Cluster(ClusterSettings(cpus=2, temp_dir=ray_dir))
+    yield cluster
+    cluster.close()
+
+
+def prepared(out: Path, *policies: str) -> Prepared:
+    wished = {"scenarios": "defend_the_center", "policies": ",".join(policies), "out": str(out), "policy_server": "1"}
+    return prepare(load_config(wished, None, {}), open_storage(out))
+
+
+def serving(out: Path, *policies: str) -> Any:
+    from actors.policy_server import Serving
+
+    ready = prepared(out, *policies)
+    return Serving(ready.order, ready.facts.batched, gpus=0.0, most=64, wait_s=0.002)
+
+
+def random_frames(n: int) -> list[Snapshot]:
+    rng = np.random.default_rng(0)
+    return [Snapshot(0, frame=Frame(rng.integers(0, 256, (240, 320, 3)).astype(np.uint8))) for _ in range(n)]
+
+
+def test_only_what_answers_in_batches_is_served(tmp_path: Path) -> None:
+    assert prepared(tmp_path, "tests.served:Spells", "oracle", "tests.served:Remembers").facts.batched == ("spells",)
+
+
+def test_the_class_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from actors.policy_server import PolicyServer
+
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+
+    async def main() -> None:
+        server = PolicyServer(serving(tmp_path, "tests.served:Spells"))
+        held = await server.load()
+        assert isinstance(held, dict)
+        assert (held["spells"].who.model, held["spells"].frames) == ("spelling", False)
+        four = Question(Snapshot(0), "four", OPTIONS, None)
+        outcomes = await asyncio.gather(*(server.answer("spells", str(n), four) for n in range(8)))
+        assert [outcome.choice for outcome in outcomes if isinstance(outcome, Answer)] == ["turn left"] * 8
+        assert await server.calls() == 1
+        assert [await server.seat() for _ in range(3)] == [0, 1, 2]
+
+    asyncio.run(main())
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == ""
+
+
+def test_a_server_that_cannot_load_says_why(tmp_path: Path) -> None:
+    """The checkpoint is another one than the run was started with."""
+    from actors.policy_server import PolicyServer, start_servers
+
+    order = serving(tmp_path, f"onnx:{mean_colour(tmp_path / 'c.onnx')}")
+    mean_colour(tmp_path / "c.onnx", weight=(1, 2, 3))
+    failure = asyncio.run(PolicyServer(order).load())
+    assert isinstance(failure, Failure)
+    assert failure.kind == "systemic"
+    with pytest.raises(UsageError, match=r"the policy server cannot load: policy 'onnx:.*c.onnx': the checkpoint on"):
+        start_servers(1, order, [], False)
+
+
+def test_more_gpus_than_there_are(tmp_path: Path) -> None:
+    from actors.policy_server import start_servers
+
+    order = replace(serving(tmp_path, "tests.served:Spells"), gpus=0.5)
+    with pytest.raises(UsageError, match=r"--policy-server 3 with --policy-server-gpus 0.5: .* 1 GPUs, .* room for 2"):
+        start_servers(3, order, [Node("a", 4, 1)], False)
+
+
+@pytest.fixture
+def asker(tmp_path: Path) -> Any:
+    """What a rollout actor is given, for a network that sees small frames."""
+    from actors.policy_server import start_servers
+
+    return start_servers(2, serving(tmp_path, f"onnx:{mean_colour(tmp_path / 'c.onnx', (60, 80))}"), [], False)
+
+
+@pytest.fixture(params=["straight", "through Ray"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A server of this machine is asked straight away; one of another machine has no door here."""
+    if request.param == "through Ray":
+        monkeypatch.setattr("actors.served_policy.SocketLine", _no_door)
+    return str(request.param)
+
+
+def _no_door(path: str, patience_s: float) -> None:
+    raise FileNotFoundError(path)
+
+
+@pytest.mark.usefixtures("way")
+def test_served_answers_are_those_of_ones_own_network(tmp_path: Path, asker: Any) -> None:
+    ready = prepared(tmp_path, f"onnx:{tmp_path / 'c.onnx'}")
+    scenario = ready.config.scenario("defend_the_center")
+    own = make_policy(f"onnx:{tmp_path / 'c.onnx'}", scenario)
+    assert asker.open("oracle", scenario) is None
+    with closing(asker.open("onnx:c", scenario)) as served:
+        assert served.describe() == own.describe()
+        for snapshot in random_frames(20):
+            one, other = (policy.act(snapshot, "", OPTIONS, None) for policy in (own, served))
+            assert one.choice == other.choice
+            assert one.probabilities == pytest.approx(other.probabilities, abs=1e-6)
+            assert other.latency_ms is not None
+            assert other.latency_ms > 0
+        with pytest.raises(PolicyError, match="ValueError: there is no frame to look at"):
+            served.act(Snapshot(0), "", OPTIONS, None)
+
+
+@pytest.mark.usefixtures("way")
+def test_a_killed_server_voids_the_try_and_is_back_for_the_next(asker: Any) -> None:
+    import ray
+
+    served = asker.open("onnx:c", None)
+    (snapshot,) = random_frames(1)
+    before = served.act(snapshot, "", OPTIONS, None)
+    pid = ray.get(served._server.pid.remote())
+    os.kill(pid, signal.SIGKILL)
+    with pytest.raises(TryVoid, match="the policy server was lost and started again"):
+        served.act(snapshot, "", OPTIONS, None)
+    with closing(served):
+        after = served.act(snapshot, "", OPTIONS, None)
+    assert (after.choice, after.probabilities) == (before.choice, before.probabilities)
+    assert ray.get(served._server.pid.remote()) != pid
+
+
+def test_a_server_that_hangs_is_started_again(tmp_path: Path) -> None:
+    from actors.policy_server import start_servers
+
+    servers = replace(start_servers(1, serving(tmp_path, "tests.served:Hangs"), [], False), patience_s=0.5)
+    served = servers.open("hangs", None)
+    with pytest.raises(TryVoid, match=r"gave no answer within 0\.5 s and was started again"):
+        served.act(Snapshot(0), str(tmp_path / "hung"), OPTIONS, None)
+    assert (tmp_path / "hung").exists()
+    patient = replace(servers, patience_s=30.0)
+    for _ in range(5):
+        with suppress(TryVoid), closing(patient.open("hangs", None)) as served:  # it may still be dying, or away
+            assert served.act(Snapshot(0), str(tmp_path / "hung"), OPTIONS, None).choice in OPTIONS
+            return
+    raise AssertionError("it did not come back")
+
+
+RUN = ("--scenario", "defend_the_center", "--seeds", "0:6", "--step-cap", "20", "--run-id", "r")
+KEPT = ["seed", "tick", "state", "model_action", "effective_action", "schema_error"]
+SERVED = ("--policy-server", "1", "--actors", "3", "--cpus-per-actor", "0.5", "--episodes-per-unit", "1")
+
+
+def steps(folder: Path) -> pd.DataFrame:
+    return pd.read_parquet(folder / "runs/r/steps").sort_values(["seed", "tick"], ignore_index=True)
+
+
+def test_a_run_whose_server_dies_is_what_an_undisturbed_run_is(tmp_path: Path) -> None:
+    calm, wild = tmp_path / "calm", tmp_path / "wild"
+    for folder in (calm, wild):
+        folder.mkdir()
+    policy = ("--policy", "tests.served:Dies", "--frames", "none")
+    rollouts(calm, "run", *RUN, *policy, "--pool", "local")
+    done = rollouts(wild, "run", *RUN, *policy, *SERVED, **{MARK: str(wild / "died")})
+    assert (wild / "died").exists()
+    assert "the policy server was lost and started again" in done.stdout + done.stderr
+    pd.testing.assert_frame_equal(steps(wild)[KEPT], steps(calm)[KEPT])
+    assert len(steps(wild)) == 6 * 20
+    assert set(steps(calm)["raw_reply"]).isdisjoint(steps(wild)["raw_reply"])
+    assert steps(wild)["raw_reply"].nunique() <= 2
+
+
+def test_what_a_server_cannot_hold_is_refused_before_anything_starts(tmp_path: Path) -> None:
+    done = rollouts(tmp_path, "run", *RUN, "--policy", "oracle", "--policy-server", "2", code=2)
+    assert "--policy-server 2: none of the policies (oracle) can be asked in batches" in done.stderr
+    assert not (tmp_path / "runs/r").exists()
