@@ -1,8 +1,7 @@
-"""What several stock scenarios share: actions, seeds, a kind of range."""
+"""What several stock scenarios share: actions and seeds."""
 
 from __future__ import annotations
 
-from rollouts.observation import Range
 from rollouts.scenario import Action
 
 SEEDS: tuple[int, ...] = tuple(range(32))
@@ -15,5 +14,3 @@ TURN_LEFT = Action("turn left", ("TURN_LEFT",))
 TURN_RIGHT = Action("turn right", ("TURN_RIGHT",))
 MOVE_LEFT = Action("move left", ("MOVE_LEFT",))
 MOVE_RIGHT = Action("move right", ("MOVE_RIGHT",))
-
-NOT_FAR: tuple[Range, ...] = ("point blank", "close", "medium")

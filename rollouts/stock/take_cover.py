@@ -1,15 +1,17 @@
-"""take_cover: imps at the far wall throw fireballs; step aside, to the left or to the right."""
+"""take_cover: imps at the far wall throw fireballs at where the player is; step aside, to the left or to the right."""
 
 from __future__ import annotations
 
 from rollouts.measures import SURVIVAL
 from rollouts.observation import Clearance, StateText
 from rollouts.rubrics import both
-from rollouts.rules import CENTRE, LEFT, RIGHT, Rule, Rules
+from rollouts.rules import Rule, Rules
 from rollouts.scenario import Baselines, EngineSetup, Scenario
-from rollouts.stock.common import MOVE_LEFT, MOVE_RIGHT, NOT_FAR, SEEDS
+from rollouts.stock.common import MOVE_LEFT, MOVE_RIGHT, SEEDS
 
-_WALL: tuple[Clearance, ...] = ("wall directly ahead",)
+_WALL: tuple[Clearance, ...] = ("wall directly ahead", "wall near")
+_TO_THE_LEFT = "VELOCITY_Y"
+"""The player looks along the x axis and never turns."""
 
 TAKE_COVER = Scenario(
     name="take_cover",
@@ -19,34 +21,40 @@ TAKE_COVER = Scenario(
     describe=StateText(
         things=(("projectile", 3), ("monster", 3)),
         depth=True,
-        variables=("health",),
+        variables=("health", _TO_THE_LEFT),
         names={"DoomImpBall": "fireball", "DoomImp": "imp"},
+        words={_TO_THE_LEFT: "Your speed to the left is"},
     ),
+    # Dodging the nearest fireball was no better than random on seeds that the rule had not been chosen on.
     teacher=Rules(
         (
-            Rule("move left", "projectile", CENTRE, NOT_FAR, left=("open",)),
-            Rule("move right", "projectile", CENTRE, NOT_FAR),
-            Rule("move left", "projectile", LEFT, NOT_FAR, right=_WALL),
-            Rule("move right", "projectile", LEFT, NOT_FAR),
-            Rule("move right", "projectile", RIGHT, NOT_FAR, left=_WALL),
-            Rule("move left", "projectile", RIGHT, NOT_FAR),
-            Rule("move left", "monster", LEFT),
+            Rule("move right", left=_WALL),
+            Rule("move left", right=_WALL),
+            Rule("move left", variable=_TO_THE_LEFT, at_least=0),
             Rule("move right"),
         )
     ),
     instructions=both(
         "You stand at one end of a room and can only step sideways. Imps at the other end throw fireballs at you, "
         "more of them as time goes by. Stay alive as long as you can.",
-        "Look at the nearest projectile if its range is medium or nearer, else at the nearest monster,",
+        "Never stop: look at the walls to your sides and at your own speed",
         {
             "move left": (
-                "the projectile is right or far right, unless there is a wall directly ahead to the left; or it is "
-                "left or far left, but there is a wall directly ahead to the right; or it is in the centre and it is "
-                "open to the left. Without such a projectile: the monster is left or far left."
+                "a wall is near or directly ahead to the right; or there is room on both sides and your speed to the "
+                "left is 0 or more."
             ),
-            "move right": "in all other cases.",
+            "move right": (
+                "a wall is near or directly ahead to the left; or there is room on both sides and your speed to the "
+                "left is negative."
+            ),
         },
     ),
-    engine=EngineSetup("take_cover.cfg", needs_depth=True, game_variables=("HEALTH",), projectiles=("DoomImpBall",)),
-    baselines=Baselines(random=9.67, oracle=13.76),
+    engine=EngineSetup(
+        "take_cover.cfg",
+        needs_depth=True,
+        game_variables=("HEALTH",),
+        variables=(_TO_THE_LEFT,),
+        projectiles=("DoomImpBall",),
+    ),
+    baselines=Baselines(random=9.67, oracle=18.00),
 )

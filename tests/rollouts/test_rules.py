@@ -54,26 +54,22 @@ def test_health_gathering_follows_its_published_rule(snapshot: Snapshot, action:
     assert teach("health_gathering", snapshot) == action
 
 
-def fireball(cx: float, size: float, left: float = 60, right: float = 60) -> Snapshot:
-    things = (Thing("DoomImpBall", "projectile", cx, size), Thing("DoomImp", "monster", 0.1, 0.1))
-    return Snapshot(0, things=things, depth=DepthBands(left, 60, right))
+def moving(speed_to_the_left: float, left: float = 60, right: float = 60) -> Snapshot:
+    return Snapshot(0, depth=DepthBands(left, 60, right), variables={"VELOCITY_Y": speed_to_the_left})
 
 
 @pytest.mark.parametrize(
     ("snapshot", "action"),
     [
-        (fireball(0.3, 0.2), "move right"),
-        (fireball(0.3, 0.2, right=5), "move left"),
-        (fireball(0.9, 0.2), "move left"),
-        (fireball(0.9, 0.2, left=5), "move right"),
-        (fireball(0.5, 0.2), "move left"),
-        (fireball(0.5, 0.2, left=30), "move right"),
-        (fireball(0.3, 0.1), "move left"),
-        (Snapshot(0, things=(Thing("DoomImp", "monster", 0.9, 0.1),)), "move right"),
-        (Snapshot(0), "move right"),
+        (moving(0.0), "move left"),
+        (moving(7.5), "move left"),
+        (moving(-7.5), "move right"),
+        (moving(7.5, left=23), "move right"),
+        (moving(-7.5, right=5), "move left"),
+        (moving(7.5, left=24), "move left"),
     ],
 )
-def test_take_cover_looks_at_a_fireball_only_when_it_is_not_far(snapshot: Snapshot, action: str) -> None:
+def test_take_cover_keeps_moving_until_a_wall_is_near(snapshot: Snapshot, action: str) -> None:
     assert teach("take_cover", snapshot) == action
 
 
