@@ -25,6 +25,7 @@ from rollouts.policies.registry import make_policy
 from rollouts.pools.pool import Failure
 from rollouts.records import Answer, Frame, Snapshot
 from rollouts.store.storage import open_storage
+from tests import language_models
 from tests.console import rollouts
 from tests.onnx_files import mean_colour
 from tests.served import MARK
@@ -138,6 +139,28 @@ def test_served_answers_are_those_of_ones_own_network(tmp_path: Path, asker: Any
             assert other.latency_ms > 0
         with pytest.raises(PolicyError, match="ValueError: there is no frame to look at"):
             served.act(Snapshot(0), "", OPTIONS, None)
+
+
+def test_the_other_kinds_of_networks_can_be_served(tmp_path: Path) -> None:
+    """A network of torch that sees frames, and a language model that reads."""
+    pytest.importorskip("torch", reason="torch is an extra")
+    pytest.importorskip("transformers", reason="transformers is an extra")
+    from actors.policy_server import start_servers
+    from rollouts.policies.network_card import NetworkCard
+    from rollouts.policies.torch_architectures import build, save_network
+
+    card = NetworkCard("conv", "frame", OPTIONS, (60, 80), settings={"widths": [4, 8], "hidden": 16})
+    save_network(build(card, 3), card, tmp_path / "small.safetensors")
+    specs = (f"torch:{tmp_path}/small.safetensors", f"transformers:{language_models.make(tmp_path / 'lm')}")
+    scenario = prepared(tmp_path, *specs).config.scenario("defend_the_center")
+    servers = start_servers(1, serving(tmp_path, *specs), [], False)
+    for name, spec in zip(("torch:small", "transformers:lm"), specs, strict=True):
+        own = make_policy(spec, scenario)
+        with closing(servers.open(name, scenario)) as served:
+            for snapshot in random_frames(5):
+                one, other = (policy.act(snapshot, "monster left", OPTIONS, "turn") for policy in (own, served))
+                assert one.choice == other.choice
+                assert one.probabilities == pytest.approx(other.probabilities, abs=1e-5)
 
 
 @pytest.mark.usefixtures("way")

@@ -16,7 +16,7 @@ from rollouts.errors import UsageError
 from rollouts.store.storage import open_storage
 from tests.onnx_files import mean_colour
 
-SMALL = ("--scenario", "defend_the_center", "--seeds", "0:1", "--step-cap", "4", "--pool", "local", "--run-id", "r")
+SMALL = {"--seeds": "0:1", "--step-cap": "4", "--pool": "local", "--run-id": "r"}
 
 
 @pytest.fixture(autouse=True)
@@ -24,9 +24,15 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
+def run(*words: str) -> int:
+    """`words` and what of SMALL they do not say."""
+    rest = [word for flag, value in SMALL.items() if flag not in words for word in (flag, value)]
+    return main(["run", "--scenario", "defend_the_center", *rest, *words])
+
+
 def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     """The one line; nothing was written."""
-    assert main(["run", *SMALL, *words]) == 2
+    assert run(*words) == 2
     assert not Path("runs/r").exists()
     (line,) = capsys.readouterr().err.strip().splitlines()
     return line
@@ -34,7 +40,7 @@ def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
 
 def test_a_run_of_an_onnx_file(capsys: pytest.CaptureFixture[str]) -> None:
     mean_colour(Path("c.onnx"), (60, 80))
-    assert main(["run", *SMALL, "--policy", "onnx:c.onnx"]) == 0
+    assert run("--policy", "onnx:c.onnx") == 0
     rows = pq.read_table("runs/r/steps").to_pylist()
     assert len(rows) == 4
     for row in rows:
@@ -47,11 +53,21 @@ def test_a_run_of_an_onnx_file(capsys: pytest.CaptureFixture[str]) -> None:
     assert len(told["checkpoint_hash"]) == 64
 
 
+def test_a_network_inside_a_mixture() -> None:
+    """Half of the decisions are the teacher's; what the network needs is asked of the mixture."""
+    mean_colour(Path("c.onnx"), (60, 80))
+    assert run("--step-cap", "30", "--policy", "mixture:0.5:onnx:c.onnx") == 0
+    rows = pq.read_table("runs/r/steps").to_pylist()
+    assert {row["acted_by"] for row in rows} == {"policy", "teacher"}
+    assert all(sum(row["probabilities"]) == pytest.approx(1) for row in rows if row["acted_by"] == "policy")
+    assert run("--policy", "mixture:0.5:onnx:c.onnx", "--frames", "none", "--run-id", "s") == 2
+
+
 def test_other_weights_are_another_run(capsys: pytest.CaptureFixture[str]) -> None:
     mean_colour(Path("c.onnx"))
-    assert main(["run", *SMALL, "--policy", "onnx:c.onnx"]) == 0
+    assert run("--policy", "onnx:c.onnx") == 0
     mean_colour(Path("c.onnx"), weight=(1, 2, 3))
-    assert main(["run", *SMALL, "--policy", "onnx:c.onnx"]) == 2
+    assert run("--policy", "onnx:c.onnx") == 2
     assert "policies.onnx:c.onnx.checkpoint_hash is" in capsys.readouterr().err
 
 
@@ -77,6 +93,25 @@ def test_an_extra_that_is_not_installed(
     line = refused(capsys, "--policy", policy)
     extra = policy.partition(":")[0]
     assert f"policy '{policy}' needs {lacks}, which is not installed: pip install 'doom-rollouts[{extra}]'" in line
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--policy-server", "1"), "--policy-server needs --pool ray"),
+        (("--policy-server", "-1"), "--policy-server is -1: must be a whole number from 0"),
+        (("--policy-server-wait-ms", "-2"), "--policy-server-wait-ms is -2: must be 0 or above"),
+        (("--policy-server-batch", "0"), "--policy-server-batch is 0: must be a whole number from 1"),
+        (("--policy-server-gpus", "1.5"), "--policy-server-gpus is 1.5: above 1 it must be a whole number"),
+        (
+            ("--pool", "ray", "--policy-server", "1", "--gpus-per-actor", "0.5"),
+            "--gpus-per-actor is for actors that hold a network of their own: with --policy-server, give the servers "
+            "theirs with --policy-server-gpus",
+        ),
+    ],
+)
+def test_what_is_wrong_about_a_server(words: tuple[str, ...], says: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert says in refused(capsys, *words)
 
 
 def test_every_scenario_of_the_run_has_to_fit(capsys: pytest.CaptureFixture[str]) -> None:
