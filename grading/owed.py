@@ -166,20 +166,21 @@ def scored_episodes(rows: Keys) -> set[str]:
     return {row["episode_id"] for row in newest} - {row["episode_id"] for row in newest if row["status"] != "ok"}
 
 
-def find_owed(
+def find_owed(  # noqa: PLR0913  the last three have defaults
     folder: RunFolder,
     order: GradingOrder,
     units: Sequence[Unit],
     *,
     credit_only: bool = False,
     said: Said | None = None,
+    unfit: Collection[str] = (),
 ) -> Owed:
-    """What `order` still wants of `units` (committed ones). Errors: `StorageError`.
+    """What `order` still wants of `units` (committed ones); parts at the paths `unfit` do not count.
 
     `credit_only`: the credit alone, from the newest grades that are there, whatever else is owed. `said` is taken for
-    the run's feedback where it is given.
+    the run's feedback where it is given. Errors: `StorageError`.
     """
-    look = _Look(folder, order, said)
+    look = _Look(SideTables(folder, unfit), order, said)
     with ThreadPoolExecutor(READERS) as readers:
         found = list(readers.map(look.at, units))
     if credit_only:
@@ -204,9 +205,8 @@ class _OfUnit:
 class _Look:
     """The key columns of a whole run, and what they say of one unit."""
 
-    def __init__(self, folder: RunFolder, order: GradingOrder, said: Said | None) -> None:
-        side = SideTables(folder)
-        self._folder = folder
+    def __init__(self, side: SideTables, order: GradingOrder, said: Said | None) -> None:
+        self._folder = folder = side.folder
         self._order = order
         self._wanted = wanted_of(order, folder, said)
         self._grades = side.keys("grades", order.grader_id, GRADE_KEYS) if order.grader_id else {}

@@ -24,7 +24,10 @@ from rollouts.shards.reading import iter_batches, read_table, to_rows
 from rollouts.shards.writing import shard_name
 from rollouts.store.storage import Storage
 
-_EPISODE_COLUMNS = ("episode_id", "status", "metric_name", "metric", "end_reason", "final_state", "steps_shard")
+_EPISODE_COLUMNS = (
+    *("episode_id", "status", "metric_name", "metric", "end_reason", "final_state"),
+    *("steps_shard", "steps_shard_sha256"),
+)
 _WITHOUT_TEXT = ("tick", "effective_action", "model_action", "asked", "schema_error", "n_visible", "events")
 """What judging without a model, and credit, take of a decision."""
 _PUBLISHED = (4, 300)
@@ -33,13 +36,15 @@ _PUBLISHED = (4, 300)
 
 @dataclass(frozen=True)
 class PlayedEpisode:
-    """A completed episode of a unit. `baseline` is None where none holds for its settings."""
+    """A completed episode of a unit. `baseline` is None where none holds for its settings; `play` names the play of the
+    unit, by the sha256 of its `steps` shard ("" where no episode left a decision)."""
 
     key: EpisodeKey
     facts: EpisodeFacts
     host: HostAgent
     steps: tuple[TranscriptStep, ...]
     baseline: Baseline | None
+    play: str
 
     @property
     def id(self) -> str:
@@ -92,7 +97,8 @@ class RunReader:
             instructions=scenario["instructions"].get(key.rubric),
             final_state=row["final_state"],
         )
-        return PlayedEpisode(key, facts, self._host(key.policy), tuple(steps), _baseline(scenario))
+        play = row["steps_shard_sha256"] or ""
+        return PlayedEpisode(key, facts, self._host(key.policy), tuple(steps), _baseline(scenario), play)
 
     def _host(self, policy: str) -> HostAgent:
         for said in self.record["policies"].values():

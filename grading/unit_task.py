@@ -31,7 +31,7 @@ from grading.task_summary import StandIn
 from grading.transcript import spans
 from rollouts.records import SideCounts, SideReport, SideShard, Unit
 from rollouts.run.side_folder import SideFolder
-from rollouts.run.side_tables import part_name
+from rollouts.run.side_tables import CALLS, part_name
 from rollouts.scratch import ScratchFolder
 from rollouts.shards.side_rows import read_side, write_side
 
@@ -63,6 +63,7 @@ class UnitTask:
         self._order = order
         self._side = side
         self._fresh = fresh
+        self._play = self.played[0].play if self.played else None
         self._next: dict[str, int] = {}
         self._grades: Rows = []
         self._entries: Rows = []
@@ -180,7 +181,8 @@ class UnitTask:
 
     def _stage(self, scratch: Path, table: str, id: str, rows: Rows) -> SideShard:
         local = scratch / f"{table}.spool"
-        file = write_side(local, table, rows, part_name(self.unit.number, self._next.get(table, 0)))
+        name = part_name(self.unit.number, self._next.get(table, 0))
+        file = write_side(local, table, rows, name, None if table == CALLS else self._play)
         self._side.stage(self.unit, self.attempt, table, id, local)
         return SideShard(table, id, file)
 

@@ -138,9 +138,8 @@ class Desk:
     @classmethod
     def at(cls, run: CommittedRun) -> Desk:
         lease = run.folder.acquire()
-        run.folder.recover(lease)
-        side = SideFolder(run.folder)
-        side.recover(lease)
+        side, committed = SideFolder(run.folder), run.folder.recover(lease).committed
+        side.recover(lease, committed)
         return cls(run, lease, side)
 
     @property

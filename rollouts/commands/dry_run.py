@@ -35,6 +35,7 @@ from rollouts.commands.preparing import Prepared
 from rollouts.records import Unit
 from rollouts.run.run_folder import RunFolder
 from rollouts.run.side_folder import SideFolder
+from rollouts.run.side_survey import survey_sides
 
 
 def show_plan(prepared: Prepared, standing: Standing, as_json: bool) -> int:
@@ -102,7 +103,8 @@ def full_work(order: GradingOrder, decisions: Sequence[int]) -> Work:
 
 def played_work(order: GradingOrder, folder: RunFolder, owed: Owed, said: Said | None = None) -> Work:
     """What is owed of played episodes; `said` is their feedback, if not what is stored. Reads their texts."""
-    reader, side, wanted = RunReader(folder), SideFolder(folder), wanted_of(order, folder, said)
+    unfit = survey_sides(folder, folder.survey().committed).unfit
+    reader, side, wanted = RunReader(folder), SideFolder(folder, unfit), wanted_of(order, folder, said)
 
     def tasks(units: Iterable[Unit]) -> Iterator[UnitTask]:
         return (UnitTask(order, side, unit, "forecast", reader.read(unit, texts=True)) for unit in units)

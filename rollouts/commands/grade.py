@@ -35,6 +35,7 @@ from rollouts.progress import Counts, Launch, Reporter, make_reporter
 from rollouts.records import Unit
 from rollouts.run.lease import Lease
 from rollouts.run.run_folder import RunFolder
+from rollouts.run.side_survey import survey_sides
 from rollouts.run.survey import Survey
 from rollouts.signals import Signals
 
@@ -77,7 +78,8 @@ class _Task:
 
     def owed(self, plan: Iterable[Unit], survey: Survey, said: Said | None = None) -> Owed:
         committed = tuple(unit for unit in plan if unit.number in survey.committed)
-        return find_owed(self.folder, self.order, committed, credit_only=self.credit_only, said=said)
+        unfit = survey_sides(self.folder, survey.committed).unfit
+        return find_owed(self.folder, self.order, committed, credit_only=self.credit_only, said=said, unfit=unfit)
 
 
 def grade(  # noqa: PLR0913  the flags of the command
@@ -183,7 +185,7 @@ def _do(task: _Task, where: RunConfig, reporter: Reporter) -> Ending:
     check_endpoint(task.order, owed, plays=bool(task.feedback))
     if not task.feedback and not owed.anything:
         manifest = current_manifest(task.folder, task.asked.weights)
-        if manifest is not None:
+        if manifest is not None and not survey_sides(task.folder, survey.committed).unfit:
             reporter.launch(_launch(task, plan, survey, NOTHING_OWED, where.pool), _counts(survey))
             return Ending("complete", _unplayed(plan, survey), manifest, asked=task.asked)
     with (
@@ -200,7 +202,8 @@ def _do(task: _Task, where: RunConfig, reporter: Reporter) -> Ending:
 def _judge(task: _Task, lease: Lease, place: Place, signals: Signals, reporter: Reporter) -> End:
     folder, judging = task.folder, task.judging
     survey, plan = folder.recover(lease), folder.read_plan()
-    side_ready(judging, folder, lease)
+    for words in side_ready(judging, folder, lease, survey):
+        reporter.note(words)
     if task.feedback:
         new = add_feedback(folder, lease, task.feedback, plan)
         reporter.note(f"{new:,} of {len(task.feedback):,} rows of feedback are new")

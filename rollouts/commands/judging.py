@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from grading.grader import GraderSettings
@@ -17,8 +17,9 @@ from rollouts.grading_config import GradingConfig
 from rollouts.progress import Counts, Reporter
 from rollouts.records import SideReport, Unit
 from rollouts.run.lease import Lease
-from rollouts.run.run_folder import RunFolder
+from rollouts.run.run_folder import TORN, RunFolder
 from rollouts.run.side_folder import SideFolder
+from rollouts.run.survey import Survey
 
 NOTHING_OWED = Owed()
 
@@ -43,17 +44,29 @@ class Judging:
             judged_where_played=self.here,
         )
 
-    def owed(self, folder: RunFolder, units: Iterable[Unit]) -> Owed:
-        """What is owed of the committed `units`. Reads only."""
-        return find_owed(folder, self.order, tuple(units))
+    def owed(self, folder: RunFolder, units: Iterable[Unit], unfit: Collection[str] = ()) -> Owed:
+        """What is owed of the committed `units` where parts at the paths `unfit` do not count. Reads only."""
+        return find_owed(folder, self.order, tuple(units), unfit=unfit)
 
 
-def ready(judging: Judging | None, folder: RunFolder, lease: Lease) -> None:
-    """Put the side tables in order, and write down what is asked for and what the order's ids stand for."""
+def ready(judging: Judging | None, folder: RunFolder, lease: Lease, survey: Survey) -> tuple[str, ...]:
+    """Put the side tables of a folder that has been recovered (`survey`) in order, and write down what is asked for and
+    what the order's ids stand for. Returns what a person should know of what has been set aside, here and before."""
     side = SideFolder(folder)
-    side.recover(lease)
+    found = side.recover(lease, survey.committed)
     if judging is not None:
         declare(side, lease, judging.order)
+    return set_aside_words(folder, {**survey.damaged, **found.unfit})
+
+
+def set_aside_words(folder: RunFolder, damaged: Mapping[str, str]) -> tuple[str, ...]:
+    """One line on damaged files (path → what is wrong), which names the first; none where there are none."""
+    if not damaged:
+        return ()
+    path, fault = next(iter(damaged.items()))
+    others = f", and {len(damaged) - 1:,} more files" if len(damaged) > 1 else ""
+    name = path.removeprefix(f"{folder.run_id}/")
+    return (f"set aside in {folder.describe(TORN)}, to be made again: {name} ({fault}){others}",)
 
 
 def check_endpoint(order: GradingOrder | None, owed: Owed, plays: bool = False) -> None:

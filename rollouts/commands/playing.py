@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
 
 from grading.lines import add_owed
 from grading.owed import Owed
@@ -29,6 +29,7 @@ from rollouts.records import Unit, UnitReport
 from rollouts.run.lease import Lease
 from rollouts.run.run_record import make_run_record
 from rollouts.run.side_folder import SideFolder
+from rollouts.run.side_survey import survey_sides
 from rollouts.run.side_tables import CALLS
 from rollouts.run.survey import Survey
 from rollouts.signals import Signals
@@ -37,13 +38,14 @@ from rollouts.signals import Signals
 @dataclass(frozen=True)
 class Standing:
     """How far a run is: its plan (with what is to be appended), what of it is committed, and what of that is still to
-    be graded (`side`)."""
+    be graded (`side`). `unfit`: parts of side tables that do not count, and why."""
 
     started: bool
     plan: tuple[Unit, ...]
     added: tuple[Unit, ...]
     survey: Survey
     side: Owed = NOTHING_OWED
+    unfit: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def anything_owed(self) -> bool:
@@ -65,12 +67,13 @@ class Standing:
 
 @dataclass(frozen=True)
 class Ready:
-    """A run whose folder is in order, under this driver's lease."""
+    """A run whose folder is in order, under this driver's lease; `words` say what had to be set aside."""
 
     prepared: Prepared
     standing: Standing
     lease: Lease
     judging: Judging | None = None
+    words: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -95,7 +98,8 @@ def look(prepared: Prepared) -> Standing:
     plan, survey = folder.read_plan(), folder.survey()
     retry = _failed(survey) if config.retry_failed else {}
     added = extend_plan(plan, prepared.groups, config.episodes_per_unit, retry)
-    return Standing(True, plan, added, survey, _side_owed(prepared, plan, survey))
+    unfit = survey_sides(folder, survey.committed).unfit
+    return Standing(True, plan, added, survey, _side_owed(prepared, plan, survey, unfit), unfit)
 
 
 def judging_of(prepared: Prepared) -> Judging | None:
@@ -104,10 +108,10 @@ def judging_of(prepared: Prepared) -> Judging | None:
     return None if order is None else Judging(order, prepared.grading, judged_where_played(order))
 
 
-def _side_owed(prepared: Prepared, plan: tuple[Unit, ...], survey: Survey) -> Owed:
+def _side_owed(prepared: Prepared, plan: tuple[Unit, ...], survey: Survey, unfit: Collection[str] = ()) -> Owed:
     judging = judging_of(prepared)
     committed = [unit for unit in plan if unit.number in survey.committed]
-    return NOTHING_OWED if judging is None else judging.owed(prepared.folder, committed)
+    return NOTHING_OWED if judging is None else judging.owed(prepared.folder, committed, unfit)
 
 
 def _failed(survey: Survey) -> dict[str, int]:
@@ -125,10 +129,10 @@ def start(prepared: Prepared, lease: Lease) -> Ready:
     elif standing.added or (first and first["identity"] != prepared.identity):
         folder.grow(lease, record, standing.added)
     survey, plan, judging = folder.recover(lease), folder.read_plan(), judging_of(prepared)
-    side_ready(judging, folder, lease)
+    words = side_ready(judging, folder, lease, survey)
     _declare_callers(prepared, lease)
     now = Standing(standing.started, plan, (), survey, _side_owed(prepared, plan, survey))
-    return Ready(prepared, now, lease, judging)
+    return Ready(prepared, now, lease, judging, words)
 
 
 def _declare_callers(prepared: Prepared, lease: Lease) -> None:
@@ -175,7 +179,7 @@ def play(  # noqa: PLR0913, PLR0917  the last two have defaults
 
 def limits_so_far(prepared: Prepared, standing: Standing) -> CallLimits:
     """What models may be called, after what earlier starts have spent; what a killed one left on file comes later."""
-    spent = SideFolder(prepared.folder).spent() if standing.started else None
+    spent = SideFolder(prepared.folder, standing.unfit).spent() if standing.started else None
     return limits_of(prepared.grading, spent)
 
 

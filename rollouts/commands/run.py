@@ -93,21 +93,21 @@ def _finished(prepared: Prepared, standing: Standing, reporter: Reporter) -> End
     """Nothing is owed: say so, start nothing, and see to what a driver that was killed at the very end left undone."""
     reporter.launch(launch_of(prepared, standing, actors=0), standing.counts)
     folder, asked = prepared.folder, Asked.of(prepared.judging, prepared.grading)
-    manifest = current_manifest(folder, asked.weights)
+    manifest = None if standing.unfit else current_manifest(folder, asked.weights)
     if manifest is None:
-        manifest = _tidied(prepared, asked, None)
+        manifest = _tidied(prepared, asked, None, reporter)
     elif standing.survey.temporary or standing.survey.orphans or not folder.is_tidy():
         with suppress(RolloutsError):  # another driver may be at it, or the folder be read-only by now
-            _tidied(prepared, asked, manifest)
+            _tidied(prepared, asked, manifest, reporter)
     return Ending("complete", owed=0, manifest=manifest, asked=asked)
 
 
-def _tidied(prepared: Prepared, asked: Asked, manifest: dict[str, Any] | None) -> dict[str, Any]:
+def _tidied(prepared: Prepared, asked: Asked, manifest: dict[str, Any] | None, reporter: Reporter) -> dict[str, Any]:
     folder = prepared.folder
     lease = folder.acquire()
     with held(folder, lease):
-        folder.recover(lease)
-        side_ready(judging_of(prepared), folder, lease)
+        for words in side_ready(judging_of(prepared), folder, lease, folder.recover(lease)):
+            reporter.note(words)
         manifest = manifest or write_manifest(folder, lease, "complete", None, asked.weights)
         folder.finish(lease)
     return manifest
@@ -128,6 +128,8 @@ def _play(prepared: Prepared, standing: Standing, reporter: Reporter) -> Ending:
                 if pool is not None:
                     check_place(prepared)
                 ready = start(prepared, lease)
+                for words in ready.words:
+                    reporter.note(words)
                 slots = 0 if pool is None else pool.slots
                 reporter.launch(launch_of(prepared, ready.standing, slots), ready.standing.counts)
                 played = play(ready, pool, reporter, signals, place, checked)

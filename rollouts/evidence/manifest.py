@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -50,8 +50,9 @@ class RunNumbers:
         }
 
 
-def tally_run(run: CommittedRun, units: Iterable[UnitRows] | None = None) -> RunNumbers:
-    """Count every committed row once; of an episode's rows the last one alone. `units` are read where not given."""
+def tally_run(run: CommittedRun, units: Iterable[UnitRows] | None = None, torn: Collection[str] = ()) -> RunNumbers:
+    """Count every committed row once; of an episode's rows the last one alone. `units` are read where not given; shards
+    of side tables at the paths `torn` are left out."""
     groups = {facts.name: GroupTally(facts) for facts in run.groups()}
     shards: dict[str, list[ShardFile]] = {STEPS: [], EPISODES: []}
     for rows in read_units(run) if units is None else units:
@@ -60,7 +61,7 @@ def tally_run(run: CommittedRun, units: Iterable[UnitRows] | None = None) -> Run
         shards[EPISODES].append(rows.episodes_file)
         shards[STEPS] += [rows.steps_file] if rows.steps_file else []
     tables = {name: tuple(files) for name, files in shards.items()}
-    return RunNumbers(tuple(groups.values()), {**tables, **side_shards(run)})
+    return RunNumbers(tuple(groups.values()), {**tables, **side_shards(run, torn)})
 
 
 def _count(run: CommittedRun, rows: UnitRows, group: GroupTally) -> None:

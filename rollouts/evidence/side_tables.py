@@ -6,7 +6,7 @@ What it finds is sentences, as rollouts/evidence/verify.py does.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -15,6 +15,7 @@ from rollouts.evidence.committed_run import CommittedRun
 from rollouts.plan import episode_ids
 from rollouts.records import ShardFile
 from rollouts.run.feedback_table import FeedbackTable
+from rollouts.run.side_survey import SideSurvey
 from rollouts.run.side_tables import CALLS, SidePart, SideTables, part_name
 from rollouts.shards.side_rows import read_distinct, read_side
 
@@ -31,9 +32,10 @@ Steps = Mapping[int, Mapping[str, int]]
 Rows = Sequence[Mapping[str, Any]]
 
 
-def side_shards(run: CommittedRun) -> dict[str, tuple[ShardFile, ...]]:
-    """`<table>/<id>` → its shards, measured and hashed anew; `feedback` too where there is any."""
-    side = SideTables(run.folder)
+def side_shards(run: CommittedRun, torn: Collection[str] = ()) -> dict[str, tuple[ShardFile, ...]]:
+    """`<table>/<id>` → its shards but those at the paths `torn`, measured and hashed anew; `feedback` too where there
+    is any."""
+    side = SideTables(run.folder, torn)
     found = {f"{table}/{id}": side.shards(table, id) for table, id in side.tables()}
     feedback = FeedbackTable(run.folder).shards()
     return {**found, **({"feedback": feedback} if feedback else {})}
@@ -47,9 +49,10 @@ def side_parts(run: CommittedRun) -> dict[str, int]:
     return {**found, **({"feedback": feedback} if feedback else {})}
 
 
-def wrong_sides(run: CommittedRun, steps: Steps) -> Iterator[str]:
+def wrong_sides(run: CommittedRun, steps: Steps, survey: SideSurvey) -> Iterator[str]:
     """All that is wrong with the side tables of a run, whose completed episodes are given."""
     side = SideTables(run.folder)
+    yield from (f"{run.storage.describe(path)}: {fault}" for path, fault in {**survey.torn, **survey.stale}.items())
     for table, id in side.tables():
         where = f"{table}/{id}"
         if id not in side.ids(table):
@@ -57,7 +60,7 @@ def wrong_sides(run: CommittedRun, steps: Steps) -> Iterator[str]:
         parts = side.all_parts(table, id)
         yield from _gaps(where, parts)
         try:
-            yield from _wrong_parts(run, table, id, parts, steps)
+            yield from _wrong_parts(_check_of(run, table, id, survey.torn), table, parts, steps)
         except StorageError as error:
             yield f"{where} cannot be read: {error}"
 
@@ -69,29 +72,27 @@ def _gaps(where: str, parts: Sequence[SidePart]) -> Iterator[str]:
             yield f"{where}: unit {part.unit} has {most[part.unit]} parts and among them {part_name(part.unit, part.k)}"
 
 
-def _wrong_parts(run: CommittedRun, table: str, id: str, parts: Sequence[SidePart], steps: Steps) -> Iterator[str]:
+def _wrong_parts(check: _Check, table: str, parts: Sequence[SidePart], steps: Steps) -> Iterator[str]:
     by_unit: dict[int, list[str]] = {}
-    for part in parts:
+    for part in (part for part in parts if part.path not in check.torn):
         by_unit.setdefault(part.unit, []).append(part.path)
     with ThreadPoolExecutor(READERS) as readers:
-        check = _check_of(run, table, id)
         for (unit, _), rows in zip(by_unit.items(), readers.map(check.read, by_unit.values()), strict=True):
-            where = f"{table}/{id}: unit {unit}"
-            if unit not in steps and table != CALLS:
-                yield f"{where} is not committed"
-            else:
+            where = f"{table}/{check.id}: unit {unit}"
+            if unit in steps or table == CALLS:
                 yield from check.keys(where, unit, rows, steps.get(unit, {}))
                 yield from check.more(where, unit, rows, steps.get(unit, {}))
 
 
 class _Check:
-    """How the rows of a table are read, and what must hold beyond their keys."""
+    """How the rows of a table are read, and what must hold beyond their keys. `torn` are paths that cannot be read."""
 
     columns: tuple[str, ...] = ()
 
-    def __init__(self, run: CommittedRun, table: str, id: str) -> None:
+    def __init__(self, run: CommittedRun, table: str, id: str, torn: Collection[str]) -> None:
         self.run = run
         self.id = id
+        self.torn = torn
         self._key = KEYS[table]
         self._columns = tuple(dict.fromkeys(("run_id", "episode_id", "unit", *self._key, *self.columns)))
 
@@ -123,7 +124,8 @@ class _Grades(_Check):
     def more(self, where: str, unit: int, rows: Rows, steps: Mapping[str, int]) -> Iterator[str]:  # noqa: ARG002
         """Each grade that a model gave names its call."""
         named = {row["call_id"] for row in rows if row["call_id"] is not None}
-        parts = [p.path for p in SideTables(self.run.folder).parts_of(CALLS, self.id, unit)] if named else []
+        side = SideTables(self.run.folder, self.torn)
+        parts = [p.path for p in side.parts_of(CALLS, self.id, unit)] if named else []
         there = {row["call_id"] for path in parts for row in read_distinct(self.run.storage, path, ("call_id",))}
         yield from (f"{where}: call {call_id} of a grade is missing" for call_id in sorted(named - there))
 
@@ -161,22 +163,18 @@ class _Credit(_Check):
 
 
 class _Calls(_Check):
-    """A policy's calls are on file also where the try at the episode was given up."""
+    """Calls are on file also where the try at the episode was given up, or the unit had to be played again since."""
 
-    columns = ("kind",)
-
-    def keys(self, where: str, unit: int, rows: Rows, steps: Mapping[str, int]) -> Iterator[str]:
-        decided = [row for row in rows if row["kind"] == "decide"]
+    def keys(self, where: str, unit: int, rows: Rows, steps: Mapping[str, int]) -> Iterator[str]:  # noqa: ARG002
         planned = {episode_id: 0 for one in self.run.plan if one.number == unit for episode_id in episode_ids(one)}
-        yield from super().keys(where, unit, [row for row in rows if row["kind"] != "decide"], steps)
-        yield from super().keys(where, unit, decided, planned)
+        yield from super().keys(where, unit, rows, planned)
 
 
 _CHECKS: Mapping[str, type[_Check]] = {"grades": _Grades, "summaries": _Summaries, "credit": _Credit, "calls": _Calls}
 
 
-def _check_of(run: CommittedRun, table: str, id: str) -> _Check:
-    return _CHECKS.get(table, _Check)(run, table, id)
+def _check_of(run: CommittedRun, table: str, id: str, torn: Collection[str]) -> _Check:
+    return _CHECKS.get(table, _Check)(run, table, id, torn)
 
 
 def _unequal(where: str, held: Mapping[str, int], steps: Mapping[str, int], what: str) -> Iterator[str]:

@@ -23,6 +23,8 @@ from rollouts.evidence.manifest import (
 )
 from rollouts.evidence.side_tables import wrong_sides
 from rollouts.records import ShardFile, Unit
+from rollouts.run.side_survey import survey_sides
+from rollouts.run.survey import Survey
 from rollouts.shards.reading import count_rows, iter_batches
 
 RELATIVE_TOLERANCE = 1e-9
@@ -34,11 +36,14 @@ def differences(run: CommittedRun, sections: Mapping[str, Section] = NO_SECTIONS
     where it has them."""
     found: list[str] = []
     steps: dict[int, dict[str, int]] = {}
+    survey = run.folder.survey()
     try:
-        anew = tally_run(run, _checked_units(run, found, steps)).as_dict()
+        sides = survey_sides(run.folder, survey.committed)
+        anew = tally_run(run, _checked_units(run, found, steps), sides.torn).as_dict()
     except StorageError as error:
         return [*found, f"the side tables cannot be read: {error}"]
-    return [*found, *_strangers(run), *wrong_sides(run, steps), *_owed(run), *_wrong_manifest(run, anew, sections)]
+    found += [*_strangers(run, survey), *wrong_sides(run, steps, sides)]
+    return [*found, *_owed(run), *_wrong_manifest(run, anew, sections)]
 
 
 def _checked_units(run: CommittedRun, found: list[str], steps: dict[int, dict[str, int]]) -> Iterator[UnitRows]:
@@ -148,9 +153,8 @@ def _wrong_file(run: CommittedRun, where: str, said: ShardFile) -> Iterator[str]
             yield f"{where}: {name} is {value}, its episodes shard says {getattr(said, name)}"
 
 
-def _strangers(run: CommittedRun) -> Iterator[str]:
+def _strangers(run: CommittedRun, found: Survey) -> Iterator[str]:
     """Files that a reader would take for shards and that no commit accounts for."""
-    found = run.folder.survey()
     for path, fault in found.damaged.items():
         yield f"{run.storage.describe(path)}: {fault}"
     for path in found.orphans:

@@ -130,7 +130,7 @@ class RunFolder:
             for path in (*found.orphans, *found.temporary, *self._temporary()):
                 self.storage.delete(path)
             for path in found.damaged:
-                self._set_aside(path)
+                self.set_aside(path)
             self.clear_staging()
         return found
 
@@ -188,7 +188,7 @@ class RunFolder:
         episodes = self.path("episodes", report.episodes.name)
         self.storage.move(self._staged(part, report.attempt, "episodes"), episodes)
 
-    def _set_aside(self, path: str) -> None:
+    def set_aside(self, path: str) -> None:
         """Under a name that no reader takes for a shard."""
         inner = path.removeprefix(f"{self.run_id}/").replace("/", "-")
         self.storage.move(path, self.path(TORN, f"{inner}-{secrets.token_hex(4)}.torn"), overwrite=True)

@@ -5,7 +5,7 @@ ever added to: a unit's parts are numbered from 0 without a gap. A task names th
 has come in between, the task counts for nothing. Calls are promoted before what was made of them.
 
     side = SideFolder(run_folder)
-    side.recover(lease)                                 # driver, after run_folder.recover(lease)
+    side.recover(lease, recovered.committed)            # driver, after recovered = run_folder.recover(lease)
     side.declare(lease, "grades", grader_id, identity)  # driver, before the first unit is sent
     side.ask(lease, grader_id, repeats)
     side.stage(unit, attempt, "grades", grader_id, local)   # worker
@@ -19,8 +19,7 @@ import itertools
 import json
 import secrets
 import threading
-from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +27,11 @@ from rollouts.errors import TryVoid, UsageError
 from rollouts.records import SideReport, SideShard, Unit
 from rollouts.run.call_journal import CallJournal
 from rollouts.run.lease import Lease
-from rollouts.run.run_folder import STAGING, TORN, RunFolder
-from rollouts.run.side_tables import CALLS, READERS, SIDE_TABLES, SidePart, SideTables, part_name, part_of
+from rollouts.run.run_folder import STAGING, RunFolder
+from rollouts.run.side_survey import SideSurvey, survey_sides
+from rollouts.run.side_tables import CALLS, SIDE_TABLES, SidePart, SideTables, part_name
 from rollouts.scratch import ScratchFolder
-from rollouts.shards.reading import TornShard, count_rows
+from rollouts.shards.reading import Commit
 from rollouts.shards.side_rows import SideRow, read_side, write_side
 from rollouts.store.storage import is_temporary
 
@@ -41,8 +41,8 @@ _LOCKS = 64
 class SideFolder(SideTables):
     """Commits to the side tables of the run `folder`, and reads them. Errors of every method: `StorageError`."""
 
-    def __init__(self, folder: RunFolder) -> None:
-        super().__init__(folder)
+    def __init__(self, folder: RunFolder, without: Collection[str] = ()) -> None:
+        super().__init__(folder, without)
         self.journal = CallJournal(folder)
         self._promoting = tuple(threading.Lock() for _ in range(_LOCKS))
 
@@ -83,18 +83,24 @@ class SideFolder(SideTables):
         self._storage.delete_tree(self.folder.path(STAGING, _staging(report.unit), report.attempt))
         return True
 
-    def recover(self, lease: Lease) -> None:
-        """Put the side tables in order: what is damaged is set aside, replies on file that no shard has are gathered.
+    def recover(self, lease: Lease, commits: Mapping[int, Commit]) -> SideSurvey:
+        """Put the side tables in order, of a run of which `commits` are committed, and say what did not count: it is
+        set aside and owed again. Replies on file that no shard has are gathered.
 
-        An empty part takes the place of a damaged one, so that the numbers stay without a gap; its rows are owed again.
+        What was made from a part goes before that part, so that a driver that is killed meanwhile leaves nothing that
+        looks right. Where a higher part stays an empty one takes the lower's place: numbers have no gap.
         """
         with lease.held():
             for table in SIDE_TABLES:
-                files = self._storage.list(self.folder.path(table), recursive=True)
-                for file in (file for file in files if is_temporary(file.name)):
-                    self._storage.delete(file.path)
-                self._mend(table, [part for part in map(part_of, files) if part])
+                for file in self._storage.list(self.folder.path(table), recursive=True):
+                    if is_temporary(file.name):
+                        self._storage.delete(file.path)
+            found = survey_sides(self.folder, commits)
+            for path in found.unfit:
+                self.folder.set_aside(path)
+            self._fill_gaps()
         self.gather(lease)
+        return found
 
     def gather(self, lease: Lease) -> None:
         """Move replies that are on file one by one into shards of `calls`. Done by `recover`, and to be done last."""
@@ -155,23 +161,11 @@ class SideFolder(SideTables):
     def _call_ids(self, paths: Iterable[str]) -> list[str]:
         return [row["call_id"] for row in read_side(self._storage, paths, ("call_id",))]
 
-    def _mend(self, table: str, parts: Sequence[SidePart]) -> None:
-        with ThreadPoolExecutor(READERS) as readers:
-            whole = readers.map(self._is_whole, parts)
-            torn = [part for part, is_whole in zip(parts, whole, strict=True) if not is_whole]
-        for part in torn:
-            inner = part.path.removeprefix(f"{self.folder.run_id}/").replace("/", "-")
-            self._storage.move(part.path, self.folder.path(TORN, f"{inner}-{secrets.token_hex(4)}.torn"))
-        there = {part.path for part in parts} - {part.path for part in torn}
-        for path in sorted({path for part in parts for path in _up_to(part)} - there):
-            self._put(path, table, ())
-
-    def _is_whole(self, part: SidePart) -> bool:
-        try:
-            count_rows(self._storage, part.path)
-        except TornShard:
-            return False
-        return True
+    def _fill_gaps(self) -> None:
+        for table, id in self.tables():
+            parts = self.all_parts(table, id)
+            for path in sorted({path for part in parts for path in _up_to(part)} - {part.path for part in parts}):
+                self._put(path, table, ())
 
 
 def _staging(unit: int) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -46,10 +46,12 @@ def part_name(unit: int, k: int) -> str:
 
 
 class SideTables:
-    """The side tables of the run `folder`. Errors of every method: `StorageError`."""
+    """The side tables of the run `folder`; parts at the paths `without` are taken as missing (those that do not count,
+    where they cannot be set aside yet). Errors of every method: `StorageError`."""
 
-    def __init__(self, folder: RunFolder) -> None:
+    def __init__(self, folder: RunFolder, without: Collection[str] = ()) -> None:
         self.folder = folder
+        self._without = without
         self._storage = folder.storage
 
     def ids(self, table: str) -> tuple[str, ...]:
@@ -80,7 +82,7 @@ class SideTables:
         names = ((k, self.folder.path(table, id, part_name(unit, k))) for k in itertools.count())
         sizes = ((k, path, self._storage.size(path)) for k, path in names)
         there = itertools.takewhile(lambda found: found[2] is not None, sizes)
-        return tuple(SidePart(path, unit, k, size or 0) for k, path, size in there)
+        return tuple(SidePart(path, unit, k, size or 0) for k, path, size in there if path not in self._without)
 
     def parts(self, table: str, id: str, unit: Unit) -> tuple[str, ...]:
         """The paths of a unit's committed parts, in order. Lists nothing."""
@@ -89,7 +91,8 @@ class SideTables:
     def all_parts(self, table: str, id: str) -> tuple[SidePart, ...]:
         """Every committed part of a table, by unit and number."""
         found = (part_of(file) for file in self._storage.list(self.folder.path(table, id)))
-        return tuple(sorted((part for part in found if part), key=lambda part: (part.unit, part.k)))
+        there = (part for part in found if part and part.path not in self._without)
+        return tuple(sorted(there, key=lambda part: (part.unit, part.k)))
 
     def rows(self, table: str, id: str, unit: Unit, columns: Sequence[str] | None = None) -> list[dict[str, Any]]:
         """The committed rows of a unit."""

@@ -84,6 +84,12 @@ def count_rows(storage: Storage, path: str) -> int:
         return int(file.metadata.num_rows)
 
 
+def read_metadata(storage: Storage, path: str) -> dict[str, str]:
+    """What its writer said of a whole file beside the columns. Errors: `TornShard`, `FileNotFoundError`."""
+    with _opened(storage, path) as file:
+        return {key.decode(): value.decode() for key, value in (file.schema_arrow.metadata or {}).items()}
+
+
 def read_commit(storage: Storage, path: str, unit: int) -> Commit:
     """Read what an `episodes` shard commits. Errors: `TornShard`, also where it has no row."""
     rows = read_table(storage, path, _COMMIT_COLUMNS).to_pylist()

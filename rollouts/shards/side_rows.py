@@ -16,6 +16,8 @@ from rollouts.shards.side_schemas import SIDE_SCHEMAS
 from rollouts.shards.writing import write_table
 from rollouts.store.storage import Storage
 
+PLAY = "play"
+"""The name in a file's metadata of the play that its rows judge (rollouts/run/side_survey.py)."""
 SideRow = Mapping[str, Any]
 """Column → value. A column that is left out is null; one that the table has not is an error."""
 
@@ -33,12 +35,15 @@ def episode_columns(run_id: str, key: EpisodeKey) -> dict[str, Any]:
     }
 
 
-def write_side(path: Path, table: str, rows: Sequence[SideRow], name: str) -> ShardFile:
-    """Write `rows` (none are fine too) of the side table `table` to `path`; the shard will be called `name`.
+def write_side(path: Path, table: str, rows: Sequence[SideRow], name: str, play: str | None = None) -> ShardFile:
+    """Write `rows` (none are fine too) of the side table `table` to `path`; the shard will be called `name`. `play`
+    names the play that they judge: the sha256 of its `steps` shard.
 
     Errors: `ValueError` naming a column that the table has not, `StorageError` where the disk fails.
     """
     schema = SIDE_SCHEMAS[table]
+    if play is not None:
+        schema = schema.with_metadata({**(schema.metadata or {}), PLAY: play})
     unknown = set[str]().union(*rows) - set(schema.names)
     if unknown:
         raise ValueError(f"{table} has no column {min(unknown)!r}")

@@ -14,6 +14,7 @@ from rollouts.evidence.committed_run import CommittedRun
 from rollouts.evidence.side_tables import wrong_sides
 from rollouts.run.run_folder import RunFolder
 from rollouts.run.side_folder import SideFolder
+from rollouts.run.side_survey import survey_sides
 from rollouts.shards.side_schemas import SIDE_EXEMPT
 from rollouts.store.storage import LocalStorage
 from tests.judged_runs import RUN_ID, played_run
@@ -56,7 +57,7 @@ def faults(root: Path) -> list[str]:
     order = {1: 5, 2: 6, 3: 7}
     steps = {u.number: {f"judged.rule.oracle.{e.seed}.0": order[e.seed] for e in u.episodes} for u in run.units()}
     left = [path for name in (".calls", ".staging") for path in (root / RUN_ID / name).rglob("*") if path.is_file()]
-    return [*wrong_sides(run, steps), *map(str, left)]
+    return [*wrong_sides(run, steps, survey_sides(run.folder, run.folder.survey().committed)), *map(str, left)]
 
 
 def check_kills(tmp_path: Path, played: Path, undisturbed: Path, steps: list[int]) -> None:

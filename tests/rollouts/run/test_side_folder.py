@@ -147,7 +147,7 @@ def test_a_torn_part_is_set_aside_and_an_empty_one_keeps_its_place(
     torn = tmp_path / RUN_ID / "grades" / ID / "part-0000000-0.parquet"
     torn.write_bytes(torn.read_bytes()[:100])
     (torn.parent / ".part-0000000-2.parquet.tmp-0123abcd").write_bytes(b"half")
-    side.recover(lease)
+    side.recover(lease, side.folder.survey().committed)
     assert [r["grading"] for r in side.rows("grades", ID, UNIT)] == [1]
     assert len(side.parts("grades", ID, UNIT)) == 2
     kept = [name for name in files_below(tmp_path / RUN_ID) if name.startswith((".staging/torn/", "grades/"))]
@@ -162,7 +162,7 @@ def test_a_missing_part_is_replaced_by_an_empty_one(side: SideFolder, lease: Lea
     for k in range(2):
         side.promote(lease, staged(side, lease.next_attempt(), [("grades", [grade(1, grading=k)])], k))
     (tmp_path / RUN_ID / "grades" / ID / "part-0000000-0.parquet").unlink()
-    side.recover(lease)
+    side.recover(lease, side.folder.survey().committed)
     assert [r["grading"] for r in side.rows("grades", ID, UNIT)] == [1]
 
 
@@ -171,7 +171,7 @@ def test_replies_on_file_are_gathered_once(side: SideFolder, lease: Lease, tmp_p
     for name in ("a", "b"):
         side.journal.write(ID, UNIT, call(1, name, ended_at=NOON, content="\ud83d 大", detail=None))
     assert [r["ended_at"] for r in side.journal.read(ID, UNIT)] == [NOON, NOON]
-    side.recover(lease)
+    side.recover(lease, side.folder.survey().committed)
     side.gather(lease)
     rows = side.rows("calls", ID, UNIT)
     assert [(r["call_id"], r["content"]) for r in rows] == [("a", None), ("b", "\ufffd 大")]
