@@ -38,6 +38,10 @@ def ledger(
     return CallLedger(model, committed=committed or [], on_file=on_file or [], **names)
 
 
+async def ask(book: CallLedger, request: ChatRequest) -> ChatReply:
+    return await book.about(KEY)(request)
+
+
 def row(text: str, call_id: str, reply: ChatReply = REPLY, validated: bool = True, **changes: Any) -> Row:
     judged = JudgedCall(question(text, **changes), reply, validated, None if validated else Cause.NOT_JSON)
     return MAKE.call(KEY, judged, call_id=call_id, reused_call_id=None, kind="grade", who="judge-1")
@@ -46,7 +50,7 @@ def row(text: str, call_id: str, reply: ChatReply = REPLY, validated: bool = Tru
 def test_a_validated_reply_is_used_again_and_costs_nothing_now() -> None:
     model = Model()
     book = ledger(model, committed=[row("a", "old.0")])
-    reply = asyncio.run(book(question("a")))
+    reply = asyncio.run(ask(book, question("a")))
     assert (model.requests, reply.content, reply.reasoning, reply.reused) == ([], "好", "hm", True)
     assert (reply.tries, reply.tokens_in, reply.cost_usd, reply.answer_ms) == (0, None, None, None)
 
@@ -73,7 +77,7 @@ def test_a_validated_reply_is_used_again_and_costs_nothing_now() -> None:
 )
 def test_nothing_else_is(stored: Row, asked: ChatRequest) -> None:
     model = Model()
-    asyncio.run(ledger(model, committed=[stored])(asked))
+    asyncio.run(ask(ledger(model, committed=[stored]), asked))
     assert len(model.requests) == 1
 
 
@@ -91,7 +95,7 @@ def test_a_reply_is_on_file_before_the_next_question() -> None:
 
     async def ask() -> None:
         for text in ("a", "b"):
-            book.observer(KEY)(JudgedCall(question(text), await book(question(text)), True))
+            book.observer(KEY)(JudgedCall(question(text), await book.about(KEY)(question(text)), True))
         await book.settle()
 
     asyncio.run(ask())
@@ -106,8 +110,8 @@ def test_a_reply_that_cannot_be_put_on_file_stops_the_task() -> None:
     book = ledger(Model(say=lambda _request: "ok"), write=full)
 
     async def ask() -> None:
-        book.observer(KEY)(JudgedCall(question("a"), await book(question("a")), True))
-        await book(question("b"))
+        book.observer(KEY)(JudgedCall(question("a"), await book.about(KEY)(question("a")), True))
+        await book.about(KEY)(question("b"))
 
     with pytest.raises(StorageError, match="the disk is full"):
         asyncio.run(ask())
