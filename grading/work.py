@@ -86,7 +86,9 @@ class GradingWorker:
             pairs = episode_pairs(episode.facts, episode.steps)
             context = partial(_context, episode, settings.context_exchanges)
             asked = [pairs[number] for number in numbers]
-            made: Summaries = await summarize(asked, context, settings, ledger.about(episode.key), ledger.observer(episode.key))
+            made: Summaries = await summarize(
+                asked, context, settings, ledger.about(episode.key), ledger.observer(episode.key)
+            )
             task.add_entries(episode, numbers, made)
 
         await _all_ended(task, [one(episode, numbers) for episode, numbers in task.spans_owed()], ledger)
