@@ -279,7 +279,7 @@ def _calls(run: CommittedRun, who: str) -> dict[str, Any]:
         "kind": ", ".join(sorted(found.kinds)),
         "calls": found.calls,
         "tries": found.tries,
-        **{key: found.by_status[key] for key in ("validated", "answered", "refused", "failed")},
+        **{key: found.by_status[key] for key in ("validated", "answered", "refused", "failed", "abandoned")},
         "refused_or_failed_by_cause": dict(sorted(found.causes.items())),
         "cache_hits": found.reused,
         "models": sorted(found.models),

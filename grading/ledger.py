@@ -9,17 +9,18 @@ from typing import Any, Literal
 from grading.judged import JudgedCall, Observer
 from grading.side_rows import Row, RowMaker, reply_of
 from rollouts.calls.chat_records import Call, ChatReply, ChatRequest
+from rollouts.calls.notice import notice_to
 from rollouts.records import EpisodeKey
 
 Kind = Literal["grade", "summarize"]
 
 
 class CallLedger:
-    """A `Call` for one task on one unit, and the rows of `calls` that come of it.
+    """Calls for one task on one unit, and the rows of `calls` that come of them.
 
     `committed` are the unit's rows of the `calls` shards, `on_file` those that a killed task left behind: their replies
-    are used again where they were validated, and `rows` begins with the latter. `write` puts one row on file; it is
-    called in threads, and what it raises comes out of the next call or of `settle`.
+    are used again where they were validated, and `rows` begins with the latter. `write` puts one row on file, over an
+    earlier one of that call; it is called in threads, and what it raises comes out of the next call or of `settle`.
     """
 
     def __init__(  # noqa: PLR0913  one record's worth of names, all given by name
@@ -45,6 +46,7 @@ class CallLedger:
         self._ids: dict[str, str] = {}
         self._replies: dict[str, ChatReply] = {}
         self._made = 0
+        self._unjudged: dict[tuple[EpisodeKey, str], list[str]] = {}
         self._writing: set[asyncio.Task[None]] = set()
         self._failed: BaseException | None = None
         for row in (*committed, *self.rows):
@@ -52,12 +54,17 @@ class CallLedger:
                 self._ids[row["request_sha256"]] = row["call_id"]
                 self._replies[row["request_sha256"]] = reply_of(row)
 
-    async def __call__(self, request: ChatRequest, /) -> ChatReply:
-        stored = self._replies.get(request.key())
-        if stored is not None:
-            return stored
-        await self.settle()
-        return await self._call(request)
+    def about(self, key: EpisodeKey) -> Call:
+        """The call for questions about one episode."""
+
+        async def ask(request: ChatRequest, /) -> ChatReply:
+            stored = self._replies.get(request.key())
+            if stored is not None:
+                return stored
+            await self.settle()
+            return await self._send(key, request)
+
+        return ask
 
     def observer(self, key: EpisodeKey) -> Observer:
         """Takes in the judged calls about one episode."""
@@ -74,9 +81,31 @@ class CallLedger:
         if self._failed is not None:
             raise self._failed
 
+    async def _send(self, key: EpisodeKey, request: ChatRequest) -> ChatReply:
+        """The row of a call is on file before each of its requests goes out, and written anew once it is judged."""
+        call_id, sent = self._new_id(), list[Row]()
+
+        async def note(tries: int) -> None:
+            sent[:] = [self._make.sent(key, request, tries, call_id=call_id, **self._names)]
+            await asyncio.to_thread(self._write, sent[0])
+
+        try:
+            with notice_to(note):
+                reply = await self._call(request)
+        except BaseException:
+            self.rows += sent
+            raise
+        self._unjudged.setdefault((key, request.key()), []).append(call_id)
+        return reply
+
+    def _new_id(self) -> str:
+        self._made += 1
+        return f"{self._attempt}.{self._made - 1}"
+
     def _take(self, key: EpisodeKey, judged: JudgedCall) -> None:
-        call_id, self._made = f"{self._attempt}.{self._made}", self._made + 1
         request_key = judged.request.key()
+        unjudged = [] if judged.reply.reused else self._unjudged.get((key, request_key), [])
+        call_id = unjudged.pop(0) if unjudged else self._new_id()
         reused = self._ids.get(request_key) if judged.reply.reused else None
         row = self._make.call(key, judged, call_id=call_id, reused_call_id=reused, **self._names)
         self.rows.append(row)

@@ -14,11 +14,11 @@ from grading.judged import JudgedCall
 from grading.order import GradingOrder
 from grading.task_summary import Cuts
 from grading.transcript import Span
-from rollouts.calls.chat_records import CallError, ChatReply
+from rollouts.calls.chat_records import CallError, ChatReply, ChatRequest
 from rollouts.calls.replies import Cause
 from rollouts.prompt_files import PromptRef
 from rollouts.records import EpisodeKey, Unit
-from rollouts.shards.call_rows import reply_columns
+from rollouts.shards.call_rows import abandoned_columns, reply_columns
 from rollouts.shards.side_rows import episode_columns
 
 Row = dict[str, Any]
@@ -100,14 +100,10 @@ class RowMaker:
 
     def call(self, key: EpisodeKey, judged: JudgedCall, **columns: Any) -> Row:
         """A row of `calls`; `columns` are call_id, kind, who and reused_call_id. A reused reply cost nothing now."""
-        request, reply = judged.request, judged.reply
+        reply = judged.reply
         row = {
-            **self.key(key),
+            **self._asked(key, judged.request),
             **columns,
-            "request_sha256": request.key(),
-            "grading": request.grading,
-            "repeat": request.repeat,
-            "requested_model": request.model,
             "validated": judged.validated,
             "status": "failed" if reply.error else "validated" if judged.validated else "refused",
             "cause": _text(judged.cause),
@@ -117,6 +113,20 @@ class RowMaker:
             "ended_at": self.now(),
         }
         return row if reply.reused else {**row, **reply_columns(reply)}
+
+    def sent(self, key: EpisodeKey, request: ChatRequest, tries: int, **columns: Any) -> Row:
+        """A row of `calls` for a request that goes out for the `tries`-th time: all that is known of it until it is
+        judged, and for ever where nobody is left to hear the reply. `columns` are call_id, kind and who."""
+        return {**self._asked(key, request), **columns, **abandoned_columns(tries), "ended_at": self.now()}
+
+    def _asked(self, key: EpisodeKey, request: ChatRequest) -> Row:
+        return {
+            **self.key(key),
+            "request_sha256": request.key(),
+            "grading": request.grading,
+            "repeat": request.repeat,
+            "requested_model": request.model,
+        }
 
 
 _READ = ("content", "reasoning", "refusal", "finish_reason", "model", "system_fingerprint", "request_id")

@@ -86,7 +86,9 @@ class GradingWorker:
             pairs = episode_pairs(episode.facts, episode.steps)
             context = partial(_context, episode, settings.context_exchanges)
             asked = [pairs[number] for number in numbers]
-            made: Summaries = await summarize(asked, context, settings, ledger, ledger.observer(episode.key))
+            made: Summaries = await summarize(
+                asked, context, settings, ledger.about(episode.key), ledger.observer(episode.key)
+            )
             task.add_entries(episode, numbers, made)
 
         await _all_ended(task, [one(episode, numbers) for episode, numbers in task.spans_owed()], ledger)
@@ -124,7 +126,7 @@ class GradingWorker:
             asked = GradingTask(
                 episode.transcript(), said, _stand_ins(task, settings, episode), question.grading, question.repeat
             )
-            grade: Grade = await grade_task(asked, settings, ledger, ledger.observer(episode.key))
+            grade: Grade = await grade_task(asked, settings, ledger.about(episode.key), ledger.observer(episode.key))
             task.add_grade(question, grade, said, ledger.call_id(grade.calls[-1]))
 
         await _all_ended(task, [one(question) for question in questions], ledger)

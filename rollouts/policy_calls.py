@@ -6,6 +6,7 @@ of a try that was given up stay on file one by one, and the driver gathers them.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -16,13 +17,14 @@ from rollouts.calls.blocking_call import BlockingCall
 from rollouts.calls.chat_records import ChatReply, ChatRequest, WireName
 from rollouts.calls.endpoint import CallSettings, Endpoint
 from rollouts.calls.limits import Limiter
+from rollouts.calls.notice import notice_to
 from rollouts.calls.prices import Price
 from rollouts.naming import identified
 from rollouts.records import EpisodeKey, PolicyDescription, SideCounts, SideShard, Unit
 from rollouts.run.run_folder import RunFolder
 from rollouts.run.side_folder import SideFolder
 from rollouts.run.side_tables import CALLS, part_name
-from rollouts.shards.call_rows import reply_columns
+from rollouts.shards.call_rows import abandoned_columns, reply_columns
 from rollouts.shards.side_rows import episode_columns, write_side
 
 KIND = "decide"
@@ -78,10 +80,21 @@ class CallLog:
         self._key = key
 
     def ask(self, call: BlockingCall, request: ChatRequest) -> ChatReply:
-        """Ask, and put the reply on file. Errors: `StorageError`, and what the call raises."""
+        """Ask, and put each request on file before it is sent, then the reply over it. Errors: `StorageError`, and what
+        the call raises."""
+        sent: list[dict[str, Any]] = []
+
+        async def note(tries: int) -> None:
+            sent[:] = [{**self._asked(request), **abandoned_columns(tries), "ended_at": datetime.now(UTC)}]
+            await asyncio.to_thread(self._side.journal.write, self._who, self._unit, sent[0])
+
         self._waiting = True
         try:
-            reply = call(request)
+            with notice_to(note):
+                reply = call(request)
+        except BaseException:
+            self._rows += sent
+            raise
         finally:
             self._waiting = False
         self.add(request, reply)
@@ -104,13 +117,7 @@ class CallLog:
 
     def _row(self, request: ChatRequest, reply: ChatReply) -> dict[str, Any]:
         return {
-            **episode_columns(self._run_id, self._key),
-            "unit": self._unit.number,
-            "call_id": f"{self._attempt}.{len(self._rows)}",
-            "kind": KIND,
-            "who": self._who,
-            "request_sha256": request.key(),
-            "requested_model": request.model,
+            **self._asked(request),
             "validated": False,
             "status": "failed" if reply.error else "answered",
             "model": reply.model,
@@ -119,15 +126,26 @@ class CallLog:
             **reply_columns(reply),
         }
 
+    def _asked(self, request: ChatRequest) -> dict[str, Any]:
+        return {
+            **episode_columns(self._run_id, self._key),
+            "unit": self._unit.number,
+            "call_id": f"{self._attempt}.{len(self._rows)}",
+            "kind": KIND,
+            "who": self._who,
+            "request_sha256": request.key(),
+            "requested_model": request.model,
+        }
+
 
 def _counts(rows: list[dict[str, Any]]) -> SideCounts:
     return SideCounts(
         calls=len(rows),
         requests=sum(row["tries"] for row in rows),
-        tokens_in=sum(row["tokens_in"] or 0 for row in rows),
-        tokens_out=sum(row["tokens_out"] or 0 for row in rows),
-        cost_usd=sum(row["cost_usd"] or 0.0 for row in rows),
-        unpriced=sum(row["tokens_in"] is not None and row["cost_usd"] is None for row in rows),
+        tokens_in=sum(row.get("tokens_in") or 0 for row in rows),
+        tokens_out=sum(row.get("tokens_out") or 0 for row in rows),
+        cost_usd=sum(row.get("cost_usd") or 0.0 for row in rows),
+        unpriced=sum(row.get("tokens_in") is not None and row.get("cost_usd") is None for row in rows),
     )
 
 

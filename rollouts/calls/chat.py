@@ -24,6 +24,7 @@ from rollouts.calls.chat_records import CallError, ChatReply, ChatRequest
 from rollouts.calls.dialect import Body, learn
 from rollouts.calls.endpoint import CallSettings, Endpoint
 from rollouts.calls.limits import Limiter, Order, Outcome, OutcomeKind, Spending
+from rollouts.calls.notice import give_notice
 from rollouts.calls.prices import PRICES, Price, estimate_tokens, find_price
 from rollouts.calls.wire import CHAT, Wire
 
@@ -128,14 +129,15 @@ class ChatClient:
             refused = self._required_but_refused(body, course)
             if refused is not None:
                 return refused
+            connection = await self._connection()
+            await give_notice(course.tries + 1)
             outcome = Outcome("failed")
-            attempt, outcome = self._judge(request, body, await self._timed_send(body, course), course)
+            attempt, outcome = self._judge(request, body, await self._timed_send(connection, body, course), course)
             return attempt
         finally:
             await self._limiter.settle(permit, outcome)
 
-    async def _timed_send(self, body: Body, course: _Course) -> ChatReply | Failure:
-        connection = await self._connection()
+    async def _timed_send(self, connection: _Connection, body: Body, course: _Course) -> ChatReply | Failure:
         course.tries += 1
         sent_at = time.monotonic()
         attempt = await connection.send(self._wire, body, self._settings.time_limit_s)

@@ -129,9 +129,10 @@ def _credit_line(credit: Section) -> str:
 def _call_lines(calls: Section) -> Iterable[str]:
     name = f"calls (llm {calls['kind']} {calls['who']})"
     failed = f", {calls['failed']:,} without an answer" if calls["failed"] else ""
+    abandoned = f", {calls['abandoned']:,} abandoned when the run was stopped" if calls["abandoned"] else ""
     yield (
-        f"{name}: {calls['calls']:,} calls, {calls['tries']:,} requests{failed}, {calls['cache_hits']:,} replies used "
-        f"again, {calls['tokens_in']:,} tokens in, {calls['tokens_out']:,} out, {_cost(calls)}"
+        f"{name}: {calls['calls']:,} calls, {calls['tries']:,} requests{failed}{abandoned}, {calls['cache_hits']:,} "
+        f"replies used again, {calls['tokens_in']:,} tokens in, {calls['tokens_out']:,} out, {_cost(calls)}"
     )
     yield f"{name}: queue {_times(calls['queue_ms'])}, answer {_times(calls['answer_ms'])}"
     if calls["adjustments"]:

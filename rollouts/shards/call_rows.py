@@ -1,4 +1,4 @@
-"""What a row of `calls` keeps of a reply, whoever asked."""
+"""What a row of `calls` keeps of a reply, or of a request without one, whoever asked."""
 
 from __future__ import annotations
 
@@ -21,3 +21,8 @@ def reply_columns(reply: ChatReply) -> dict[str, Any]:
         "tries_ms": list(reply.tries_ms),
         "adjustments": list(reply.adjustments),
     }
+
+
+def abandoned_columns(tries: int) -> dict[str, Any]:
+    """Of a request that was sent `tries` times and whose reply nobody waited for: spent, no one knows for how much."""
+    return {"validated": False, "status": "abandoned", "tries": tries}

@@ -139,9 +139,10 @@ CALLS = make_schema(
 asked (a grader, a summarizer, a policy). `request_sha256` is the key of the whole request with `grading` and `repeat`:
 a later equal request is answered by a `validated` reply and gets a row with `reused_call_id`, without tries, tokens or
 cost; a policy's replies are never used again. `status`: validated, refused (the reply cannot be used: `cause`),
-answered (a policy's: see its row in `steps`) or failed (no reply: `error_kind`, `error`). The HTTP requests of a run
-are the sum of `tries`. Times: `queue_ms` waiting for the run's limits, `tries_ms` of each try, `answer_ms` of the one
-that was answered, `pause_ms` between tries, `total_ms` altogether."""
+answered (a policy's: see its row in `steps`), failed (no reply: `error_kind`, `error`) or abandoned (sent, and whoever
+sent it was stopped or died before it was judged; its tokens are unknown). The HTTP requests of a run are the sum of
+`tries`. Times: `queue_ms` waiting for the run's limits, `tries_ms` of each try, `answer_ms` of the one that was
+answered, `pause_ms` between tries, `total_ms` altogether."""
 
 FEEDBACK = make_schema(
     [

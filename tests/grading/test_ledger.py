@@ -12,9 +12,10 @@ import pytest
 from grading.judged import JudgedCall
 from grading.ledger import CallLedger
 from grading.side_rows import Row, RowMaker, reply_of
-from rollouts.calls.chat_records import CallError, ChatMessage, ChatReply, ChatRequest
+from rollouts.calls.chat_records import Call, CallError, ChatMessage, ChatReply, ChatRequest
+from rollouts.calls.notice import give_notice
 from rollouts.calls.replies import Cause
-from rollouts.errors import StorageError
+from rollouts.errors import BudgetSpent, RunStopped, StorageError
 from tests.judged_runs import NOON, Model
 from tests.shard_doubles import unit
 
@@ -31,11 +32,15 @@ def question(text: str, **changes: Any) -> ChatRequest:
 
 
 def ledger(
-    model: Model, *, committed: list[Row] | None = None, on_file: list[Row] | None = None,
+    model: Call, *, committed: list[Row] | None = None, on_file: list[Row] | None = None,
     write: Callable[[Row], None] = lambda _row: None,
 ) -> CallLedger:  # fmt: skip
     names: dict[str, Any] = {"kind": "grade", "who": "judge-1", "attempt": "e1-x-0", "make": MAKE, "write": write}
     return CallLedger(model, committed=committed or [], on_file=on_file or [], **names)
+
+
+async def ask(book: CallLedger, request: ChatRequest) -> ChatReply:
+    return await book.about(KEY)(request)
 
 
 def row(text: str, call_id: str, reply: ChatReply = REPLY, validated: bool = True, **changes: Any) -> Row:
@@ -46,7 +51,7 @@ def row(text: str, call_id: str, reply: ChatReply = REPLY, validated: bool = Tru
 def test_a_validated_reply_is_used_again_and_costs_nothing_now() -> None:
     model = Model()
     book = ledger(model, committed=[row("a", "old.0")])
-    reply = asyncio.run(book(question("a")))
+    reply = asyncio.run(ask(book, question("a")))
     assert (model.requests, reply.content, reply.reasoning, reply.reused) == ([], "好", "hm", True)
     assert (reply.tries, reply.tokens_in, reply.cost_usd, reply.answer_ms) == (0, None, None, None)
 
@@ -73,7 +78,7 @@ def test_a_validated_reply_is_used_again_and_costs_nothing_now() -> None:
 )
 def test_nothing_else_is(stored: Row, asked: ChatRequest) -> None:
     model = Model()
-    asyncio.run(ledger(model, committed=[stored])(asked))
+    asyncio.run(ask(ledger(model, committed=[stored]), asked))
     assert len(model.requests) == 1
 
 
@@ -91,12 +96,57 @@ def test_a_reply_is_on_file_before_the_next_question() -> None:
 
     async def ask() -> None:
         for text in ("a", "b"):
-            book.observer(KEY)(JudgedCall(question(text), await book(question(text)), True))
+            book.observer(KEY)(JudgedCall(question(text), await book.about(KEY)(question(text)), True))
         await book.settle()
 
     asyncio.run(ask())
     assert seen == [[], ["e1-x-0.0"]]
     assert written == ["e1-x-0.0", "e1-x-0.1"]
+
+
+@pytest.mark.parametrize("ends", [BudgetSpent("spent"), RunStopped("refused"), asyncio.CancelledError()])
+def test_each_request_is_on_file_before_it_is_sent_and_stays_where_nothing_comes_of_it(ends: BaseException) -> None:
+    written: list[Row] = []
+
+    async def sends_twice(_request: ChatRequest, /) -> ChatReply:
+        for tries in (1, 2):
+            await give_notice(tries)
+            assert [(r["call_id"], r["tries"]) for r in written] == [("e1-x-0.0", n + 1) for n in range(tries)]
+        raise ends
+
+    book = ledger(sends_twice, write=written.append)
+    with pytest.raises(type(ends)):
+        asyncio.run(ask(book, question("a")))
+    (left,) = book.rows
+    assert left is written[-1]
+    assert (left["status"], left["tries"], left["validated"], left["who"]) == ("abandoned", 2, False, "judge-1")
+    assert left["episode_id"] == KEY.episode_id
+    model = Model(say=lambda _request: "ok")
+    again = ledger(model, on_file=[left])
+    assert asyncio.run(ask(again, question("a"))).content == "ok"
+    assert (len(model.requests), again.rows) == (1, [left])
+
+
+def test_what_comes_of_requests_is_written_over_their_rows_also_where_two_episodes_ask_the_same() -> None:
+    written: list[Row] = []
+    keys = RowMaker("a-run", unit(3, (1, 2)), MAKE.now).unit.keys()
+
+    async def sends(request: ChatRequest, /) -> ChatReply:
+        await give_notice(1)
+        return await Model(say=lambda _request: "ok")(request)
+
+    async def both() -> None:
+        replies = await asyncio.gather(*(book.about(key)(question("a")) for key in keys))
+        for key, reply in zip(keys, replies, strict=True):
+            book.observer(key)(JudgedCall(question("a"), reply, True))
+        await book.settle()
+
+    book = ledger(sends, write=written.append)
+    asyncio.run(both())
+    last = {row["call_id"]: (row["episode_id"], row["status"]) for row in written}
+    assert len(written) == 4
+    assert last == {f"e1-x-0.{n}": (key.episode_id, "validated") for n, key in enumerate(keys)}
+    assert [row["call_id"] for row in book.rows] == list(last)
 
 
 def test_a_reply_that_cannot_be_put_on_file_stops_the_task() -> None:
@@ -106,8 +156,8 @@ def test_a_reply_that_cannot_be_put_on_file_stops_the_task() -> None:
     book = ledger(Model(say=lambda _request: "ok"), write=full)
 
     async def ask() -> None:
-        book.observer(KEY)(JudgedCall(question("a"), await book(question("a")), True))
-        await book(question("b"))
+        book.observer(KEY)(JudgedCall(question("a"), await book.about(KEY)(question("a")), True))
+        await book.about(KEY)(question("b"))
 
     with pytest.raises(StorageError, match="the disk is full"):
         asyncio.run(ask())
