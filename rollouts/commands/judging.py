@@ -56,7 +56,7 @@ def ready(judging: Judging | None, folder: RunFolder, lease: Lease, survey: Surv
     found = side.recover(lease, survey.committed)
     if judging is not None:
         declare(side, lease, judging.order)
-    return set_aside_words(folder, {**survey.damaged, **found.unfit})
+    return set_aside_words(folder, {**survey.damaged, **found.torn, **found.stale, **found.shaken})
 
 
 def set_aside_words(folder: RunFolder, damaged: Mapping[str, str]) -> tuple[str, ...]:

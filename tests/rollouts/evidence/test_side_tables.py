@@ -121,6 +121,19 @@ def test_a_torn_shard_is_told(root: Path) -> None:
     assert "is not a whole Parquet file" in "\n".join(differences(opened(root)))
 
 
+@pytest.mark.parametrize("torn", ["grades", "calls", "summaries"])
+def test_beside_a_torn_shard_all_others_are_still_checked(root: Path, torn: str) -> None:
+    """The torn file by its name; the credit of the same unit and the grades of the next, which are wrong too."""
+    path, later = shard(root, torn), shard(root, "grades").with_name("part-0000001-0.parquet")
+    path.write_bytes(path.read_bytes()[:-8])
+    strange = with_column("run_id", lambda c: ["other"] * len(c))
+    pq.write_table(strange(pq.read_table(later, partitioning=None)), later)
+    told = found(root, "credit", lambda t: t.slice(1))
+    assert f"{path}: {path} is not a whole Parquet file" in told
+    assert "judged.rule.oracle.1.0, grading 0: 4 rows for 5 decisions" in told
+    assert "unit 1: rows of run 'other'" in told
+
+
 def test_a_part_of_a_unit_that_is_not_committed_is_told(root: Path) -> None:
     path = shard(root, "grades")
     shutil.copy(path, path.with_name("part-0000009-1.parquet"))
