@@ -35,6 +35,7 @@ from rollouts.progress import Counts, Launch, Reporter, make_reporter
 from rollouts.records import Unit
 from rollouts.run.lease import Lease
 from rollouts.run.run_folder import RunFolder
+from rollouts.run.side_tables import SideTables
 from rollouts.run.survey import Survey
 from rollouts.signals import Signals
 
@@ -130,6 +131,8 @@ def grade(  # noqa: PLR0913  the flags of the command
     may_call = not (credit_only or dry_run)
     task = _task(find_run(run), grading, may_call, credit_only)
     _check_retries(task, retry_ungraded, retry_degraded)
+    if credit_only:
+        _check_there(task.folder, task.order)
     task = task.with_feedback(_read_feedback(feedback)).retrying(retry_ungraded, retry_degraded)
     if dry_run:
         return _show(task, as_json)
@@ -154,6 +157,16 @@ def _task(folder: RunFolder, config: GradingConfig, may_call: bool, credit_only:
     if credit_only and order.credit is None:
         raise UsageError("--credit-only wants a rule: give --credit events, summary or constant:x")
     return _Task(folder, config, order, credit_only=credit_only)
+
+
+def _check_there(folder: RunFolder, order: GradingOrder) -> None:
+    """What credit is computed from has to be there: a slip in a model's name must not become a grader of the run."""
+    side = SideTables(folder)
+    for table, id, _ in order.folders():
+        there = [other for name, other in side.tables() if name == table]
+        if table in ("grades", "summaries") and id not in there:
+            has = f"the run has: {', '.join(there)}" if there else "the run has none"
+            raise UsageError(f"--credit-only: no {table} by {id}; {has}")
 
 
 def _check_retries(task: _Task, ungraded: bool, degraded: bool) -> None:

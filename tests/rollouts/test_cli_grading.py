@@ -252,6 +252,8 @@ def test_a_prompt_of_ones_own_is_another_grader_beside_the_first(console: Consol
     assert Counter(rows.prompt_id) == {"grader": 2, "kind": 2}
     assert rows.prompt_sha256.nunique() == 2
     assert console.grade(*LLM, "--grader-prompt", "kind.txt").requests == ()
+    torn = console("grade", "r", *LLM, "--grader-prompt", "kind.txt", "--language", "zh", "--base-url", "http://h/v1")
+    assert (torn.code, torn.err) == (2, 'rollouts: --language is zh and prompt "kind.txt" says language: en\n')
 
 
 def test_a_grader_reads_no_more_than_its_context_holds(console: Console) -> None:
@@ -516,6 +518,23 @@ def test_credit_only_does_not_wait_for_gradings_that_are_owed(console: Console) 
     said = console.grade(*LLM, "--credit-only", "--credit", "constant:0.5", "--feedback", feedback(console, SAID))
     (told,) = [credit for credit in said.section["credits"] if credit["rule"] == "constant:0.5"]
     assert (said.code, said.requests, told["episodes"], told["without"]) == (0, (), 2, 0)
+
+
+def test_credit_only_without_the_grades_that_it_spreads_says_whose_there_are(console: Console) -> None:
+    credit = ("--credit-only", "--credit", "constant:0.5")
+    before = files(console.folder)
+    nobody = console("grade", "r", *credit)
+    assert (nobody.code, nobody.err.count("\n"), files(console.folder)) == (2, 1, before)
+    assert nobody.err.startswith("rollouts: --credit-only: no grades by heuristic-")
+    assert nobody.err.endswith("; the run has none\n")
+    there = console("grade", "r", "--json").grader("heuristic")["grader_id"]
+    before = files(console.folder)
+    typo = console("grade", "r", "--grade", "llm", "--grader-model", "typo", *credit)
+    assert typo.err.startswith("rollouts: --credit-only: no grades by typo-")
+    assert typo.err.endswith(f"; the run has: {there}\n")
+    scribe = ("--summarize", "llm", "--summarizer-model", "typo", "--credit-only", "--credit", "summary")
+    assert "no summaries by typo-" in console("grade", "r", *scribe).err
+    assert (typo.code, typo.out, files(console.folder)) == (2, "", before)
 
 
 def test_gamma_is_clamped_before_it_is_written_down(console: Console) -> None:
