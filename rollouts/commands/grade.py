@@ -23,7 +23,7 @@ from rollouts.commands.ending import Asked, End, Ending, close, current_manifest
 from rollouts.commands.flags import GradingFlags
 from rollouts.commands.grading_order import make_order
 from rollouts.commands.holding import held, last_moment
-from rollouts.commands.judging import NOTHING_OWED, Judging, Watch, check_endpoint, owed_words
+from rollouts.commands.judging import NOTHING_OWED, Judging, Watch, check_endpoint, counts_of, owed_words
 from rollouts.commands.judging import ready as side_ready
 from rollouts.commands.location import find_run
 from rollouts.commands.pools import Place
@@ -197,7 +197,7 @@ def _do(task: _Task, where: RunConfig, reporter: Reporter) -> Ending:
     if not task.feedback and not owed.anything:
         manifest = current_manifest(task.folder, task.asked.weights)
         if manifest is not None:
-            reporter.launch(_launch(task, plan, survey, NOTHING_OWED, where.pool), _counts(survey))
+            reporter.launch(_launch(task, plan, survey, NOTHING_OWED, where.pool), _counts(plan, survey))
             return Ending("complete", _unplayed(plan, survey), manifest, asked=task.asked)
     with (
         Signals(lambda _: last_moment(AGAIN)) as signals,
@@ -218,13 +218,14 @@ def _judge(task: _Task, lease: Lease, place: Place, signals: Signals, reporter: 
         new = add_feedback(folder, lease, task.feedback, plan)
         reporter.note(f"{new:,} of {len(task.feedback):,} rows of feedback are new")
     owed = task.owed(plan, survey)
-    reporter.launch(_launch(task, plan, survey, owed, place.kind), _counts(survey))
+    reporter.launch(_launch(task, plan, survey, owed, place.kind), _counts(plan, survey))
     if not owed.anything:
         return End("complete")
-    wish, watch = judging.wish(folder), Watch(reporter, _counts(survey))
+    wish, watch = judging.wish(folder), Watch(reporter, _counts(plan, survey))
     with place.side_pipeline(wish, folder, lease, signals) as pipeline:
         add_owed(pipeline, owed, wish)
-        return side_end(pipeline.finish(watch.tell), signals.received)
+        end = side_end(pipeline.finish(watch.tell), signals.received)
+        return replace(end, gradings_left=max(0, owed.gradings - watch.counts.side.gradings))
 
 
 def _launch(task: _Task, plan: tuple[Unit, ...], survey: Survey, owed: Owed, pool: str) -> Launch:
@@ -234,7 +235,7 @@ def _launch(task: _Task, plan: tuple[Unit, ...], survey: Survey, owed: Owed, poo
         resumed=True,
         units=len(plan),
         units_owed=0,
-        episodes=_counts(survey).episodes,
+        episodes=_counts(plan, survey).episodes,
         episodes_owed=0,
         pool=pool,
         actors=0,
@@ -242,9 +243,9 @@ def _launch(task: _Task, plan: tuple[Unit, ...], survey: Survey, owed: Owed, poo
     )
 
 
-def _counts(survey: Survey) -> Counts:
-    commits = survey.committed.values()
-    return Counts(episodes=sum(c.episodes for c in commits), failed=sum(len(c.failures) for c in commits))
+def _counts(plan: Iterable[Unit], survey: Survey) -> Counts:
+    """Of the rows that are there: a failed episode that is still to be played again counts as a failed one."""
+    return counts_of((unit for unit in plan if unit.number in survey.committed), survey)
 
 
 def _unplayed(plan: Iterable[Unit], survey: Survey) -> int:

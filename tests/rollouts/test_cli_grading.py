@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -137,7 +138,7 @@ def test_without_an_endpoint_a_run_is_graded_by_the_heuristic_and_says_so(consol
     assert "no model was asked" in said.out
     for line in ("heuristic grades (heuristic-", "credit from heuristic grades"):
         assert line in said.out
-    assert "graded (heuristic)" in said.out
+    assert said.out.count("(heuristic)") == 5
     assert said.requests == ()
     assert "2 graded" in said.err
 
@@ -411,11 +412,21 @@ def test_a_line_that_stays_silent_ends_in_time(console: Console) -> None:
     assert (said.code, said.causes) == (1, {"endpoint_error": 2})
 
 
+def test_an_endpoint_that_refuses_is_quoted_in_the_last_line(console: Console) -> None:
+    console.script = always(failing(403))
+    said = console.grade(*LLM)
+    (told,) = {row.detail for row in console.table("grades", "judge").itertuples()}
+    assert (said.code, said.causes, "HTTP 403" in told) == (1, {"endpoint_error": 2}, True)
+    again = "rollouts grade --retry-ungraded asks for them again"
+    assert said.err == f"rollouts: 2 gradings have no score: 2 endpoint_error ({told}); {again}\n"
+
+
 def test_a_budget_stops_cleanly_and_a_higher_one_goes_on(console: Console) -> None:
     console.script = always(says())
     first = console.grade(*LLM, "--budget-calls", "1")
     assert (first.code, first.done["state"], first.done["gradings_owed"]) == (1, "budget", 1)
-    assert "budget of 1 calls" in first.done["cause"]
+    assert "budget of 1 call is" in first.done["cause"]
+    assert "stopped with 1 grading owed: " in first.err
     assert len(first.requests) == 1
     second = console.grade(*LLM, "--budget-calls", "2")
     assert (second.code, second.done["state"], len(second.requests)) == (0, "complete", 1)
@@ -814,6 +825,9 @@ def test_a_signal_ends_grading_soon_and_nothing_stored_is_asked_again(console: C
         _, told = process.communicate(timeout=20)
         assert (process.returncode, time.monotonic() - begun < 15) == (code, True)
         assert "give the same command again" in told
+        left = re.search(r"interrupted with (\d+) gradings owed; to go on", told)
+        assert left is not None
+        assert 0 < int(left[1]) <= 40
         before = len(fake.requests)
     console.script = always(says())
     said = console(*words, "--base-url", "ENDPOINT")
