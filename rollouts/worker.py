@@ -34,7 +34,7 @@ from rollouts.shards.writing import StepWriter, write_episodes
 
 TRIES_PER_EPISODE = 3
 BATCH = 32
-_CAPTURES: Mapping[FrameFormat, Capture] = {"png": "indexed", "png-rgb": "rgb", "jpeg": "rgb", "none": None}
+CAPTURES: Mapping[FrameFormat, Capture] = {"png": "indexed", "png-rgb": "rgb", "jpeg": "rgb", "none": None}
 Outcome = Episode | EpisodeFailure
 
 
@@ -217,7 +217,7 @@ class _Cast:
         tics, step_cap = config.tics_of(scenario), config.step_cap_of(scenario)
         rules = EpisodeRules(scenario, tics, step_cap, config.seed, config.real_time())
         policy = order.open_policy(group[2], scenario, config.gpus_per_actor, calls)
-        environment = make_environment(scenario, _CAPTURES[config.frames], rules.tics, config.variables)
+        environment = make_environment(scenario, CAPTURES[config.frames], rules.tics, config.variables)
         return cls(group, rules, environment, policy, _caller(policy) if calls else "")
 
     def new_restarts(self) -> int:

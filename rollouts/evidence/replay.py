@@ -6,6 +6,7 @@ In real time with a measured latency no episode can be repeated: a machine never
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 
 from rollouts.config import RunConfig
@@ -14,10 +15,12 @@ from rollouts.episode import EpisodeRules, run_episode
 from rollouts.errors import UsageError
 from rollouts.evidence.committed_run import EPISODES, CommittedRun
 from rollouts.evidence.results import COMPLETED
+from rollouts.policies.base import closing_policy
 from rollouts.policies.registry import make_policy
 from rollouts.records import Decision, EpisodeKey
 from rollouts.shards.reading import read_table
 from rollouts.shards.writing import shard_name
+from rollouts.worker import CAPTURES
 
 _COLUMNS = ("episode_id", "status", "trajectory_hash")
 
@@ -65,7 +68,7 @@ def why_no_replay(run: CommittedRun) -> str | None:
 
 
 def _what_is_gone(run: CommittedRun, config: RunConfig) -> str | None:
-    """A scenario, or text for one, that cannot be had any more or is another by now."""
+    """A scenario, a text for one or a checkpoint that cannot be had any more or is another by now."""
     try:
         scenarios = config.resolved()
     except UsageError as error:
@@ -74,6 +77,21 @@ def _what_is_gone(run: CommittedRun, config: RunConfig) -> str | None:
     for scenario in scenarios:
         if scenario.source is not None and scenario.source.sha256 != recorded.get(scenario.name):
             return f'scenario file "{scenario.source.name}" is no longer the one that was played'
+    return _other_checkpoint(run, config)
+
+
+def _other_checkpoint(run: CommittedRun, config: RunConfig) -> str | None:
+    """A network whose file is gone or is another by now."""
+    for spec, who in run.record["policies"].items():
+        if (wanted := who.get("checkpoint_hash")) is None:
+            continue
+        try:
+            with closing_policy(make_policy(spec, config.resolved()[0], gpus=None)) as policy:
+                found = policy.describe().checkpoint_hash
+        except UsageError as error:
+            return str(error)
+        if found != wanted:
+            return f"the checkpoint of policy {spec!r} is no longer the one that played"
     return None
 
 
@@ -92,10 +110,7 @@ def _play(run: CommittedRun, key: EpisodeKey) -> str:
     asked_for = {who["name"]: spec for spec, who in run.record["policies"].items()}[key.policy]
     tics, step_cap = config.tics_of(scenario), config.step_cap_of(scenario)
     rules = EpisodeRules(scenario, tics, step_cap, config.seed, config.real_time())
-    environment = make_environment(scenario, None, rules.tics, config.variables)
-    try:
-        return run_episode(
-            key, rules, environment, make_policy(asked_for, scenario, settings=config.model_settings), _Nothing()
-        ).trajectory_hash
-    finally:
-        environment.close()
+    with closing_policy(make_policy(asked_for, scenario, settings=config.model_settings)) as policy:
+        sees = CAPTURES[config.frames]  # as in the run: the policy may look at them
+        with closing(make_environment(scenario, sees, rules.tics, config.variables)) as environment:
+            return run_episode(key, rules, environment, policy, _Nothing()).trajectory_hash

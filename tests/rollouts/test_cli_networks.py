@@ -63,6 +63,16 @@ def test_a_network_inside_a_mixture() -> None:
     assert run("--policy", "mixture:0.5:onnx:c.onnx", "--frames", "none", "--run-id", "s") == 2
 
 
+def test_a_network_is_played_again_from_the_same_file_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    mean_colour(Path("c.onnx"), (60, 80))
+    assert run("--policy", "onnx:c.onnx") == 0
+    assert main(["verify", "runs/r", "--replay", "1"]) == 0
+    assert "1 episodes played again" in capsys.readouterr().out
+    mean_colour(Path("c.onnx"), (60, 80), weight=(1, 2, 3))
+    main(["verify", "runs/r", "--replay", "1"])
+    assert "the checkpoint of policy 'onnx:c.onnx' is no longer the one that played" in "".join(capsys.readouterr())
+
+
 def test_other_weights_are_another_run(capsys: pytest.CaptureFixture[str]) -> None:
     mean_colour(Path("c.onnx"))
     assert run("--policy", "onnx:c.onnx") == 0

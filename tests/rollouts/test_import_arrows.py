@@ -26,7 +26,7 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
         "worker worker_log",
         "pools",
         "evidence commits driver",
-        "progress doctor commands cli",
+        "progress doctor commands cli entry",
     )
 )
 ONLY_IN = {
