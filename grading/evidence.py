@@ -17,7 +17,7 @@ from grading.grade import Grade, Weights
 from grading.side_reading import feedback_rows, newest_grades, side_rows
 from grading.side_rows import newest_entries
 from grading.side_rows import newest_grades as newest_rows
-from grading.tally import GradeTally, disagreement, tally
+from grading.tally import GradeTally, disagreement, repeat_spread, tally
 from rollouts.evidence.committed_run import CommittedRun
 from rollouts.metrics import percentile
 from rollouts.run.side_folder import SideFolder
@@ -99,12 +99,11 @@ class _Grader:
             "grader_id": self.grader_id,
             "source": self.source,
             "model": self.identity.get("model"),
-            "language": (self.identity.get("prompt") or {}).get("language"),
-            "reads": self.identity.get("reads"),
-            "presentation": self.identity.get("presentation"),
+            **_settings(self.identity),
             "weights": asdict(weights),
             "gradings": self.gradings,
             "repeats": self.repeats,
+            "repeat_spread": asdict(repeat_spread(self.grades, weights)),
             **self._numbers(self.grades.values(), len(self.completed), weights),
             "groups": [{**_named(group), **self._of_group(group, n, weights)} for group, n in groups.items()],
         }
@@ -121,6 +120,20 @@ class _Grader:
         return _told(tallies[0] if tallies else None, of)
 
 
+def _settings(identity: Mapping[str, Any]) -> dict[str, Any]:
+    """What tells graders of one model apart; nulls for a grader that is none."""
+    prompt = identity.get("prompt") or {}
+    return {
+        "language": prompt.get("language"),
+        "reads": identity.get("reads"),
+        "summarizer_id": identity.get("summarizer_id"),
+        "presentation": identity.get("presentation"),
+        "most_characters": (identity.get("caps") or {}).get("whole"),
+        "prompt_id": prompt.get("id"),
+        "prompt_sha256": prompt.get("sha256"),
+    }
+
+
 _MEANS = ("mean_r", "mean_goal", "mean_process", "mean_satisfaction")
 _COUNTS = ("labels_compared", "labels_against", "n_cut", "characters_cut")
 
@@ -134,6 +147,7 @@ def _told(found: GradeTally | None, of: int) -> dict[str, Any]:
         "ungraded": n - graded,
         "owed": of - n,
         "ungraded_by_cause": dict(sorted(found.ungraded_by_cause.items())) if found else {},
+        "endpoint_error": found.endpoint_error if found else None,
         **{key: getattr(found, key, 0) for key in _COUNTS},
     }
 

@@ -13,7 +13,7 @@ from rollouts.shards.reading import iter_batches
 
 Rows = Iterator[dict[str, Any]]
 _GRADE_COLUMNS = (
-    *("episode_id", "grading", "repeat", "source", "status", "cause", "label", "cut"),
+    *("episode_id", "grading", "repeat", "source", "status", "cause", "detail", "label", "cut"),
     *("goal_achievement", "process_quality", "user_satisfaction"),
 )
 

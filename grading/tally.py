@@ -9,8 +9,11 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
 
 from grading.grade import Grade, Source, Weights, label_agrees, r_human
+from rollouts.calls.replies import Cause
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +21,7 @@ class GradeTally:
     """The grades of one source. A mean is None where nothing was graded; axes are None where absent.
 
     `labels_compared` is how many labels could be held against the goal axis, `labels_against` how many contradict it.
+    `endpoint_error` is the most frequent of the endpoint's errors, None where there was none.
     `n_cut` gradings did not see the whole task; `characters_cut` is what all of them together did not see.
     """
 
@@ -29,6 +33,7 @@ class GradeTally:
     mean_process: float | None
     mean_satisfaction: float | None
     ungraded_by_cause: Mapping[str, int]
+    endpoint_error: str | None
     labels_compared: int
     labels_against: int
     n_cut: int
@@ -60,6 +65,7 @@ def _tally(source: Source, grades: Sequence[Grade], weights: Weights | None) -> 
         mean_process=_mean(grade.process_quality for grade in graded),
         mean_satisfaction=_mean(grade.user_satisfaction for grade in graded),
         ungraded_by_cause=Counter(str(grade.cause) for grade in grades if not grade.graded),
+        endpoint_error=_most_frequent(g.detail for g in grades if g.cause is Cause.ENDPOINT_ERROR),
         labels_compared=len(agreements),
         labels_against=agreements.count(False),
         n_cut=sum(grade.cuts.anything for grade in grades),
@@ -67,9 +73,43 @@ def _tally(source: Source, grades: Sequence[Grade], weights: Weights | None) -> 
     )
 
 
+@dataclass(frozen=True, slots=True)
+class RepeatSpread:
+    """How far a grader's gradings of the same question differ: the noise below which a difference says nothing.
+
+    `episodes` have two or more graded repeats; the first of them (repeat 0, unless that has no score) is compared with
+    each of the others, `pairs` in all. `mean_abs_r_shift` is the mean of |R of the other - R of the first| over the
+    pairs, `label_disagreement` the share of pairs with two labels. Both are None, undefined, without a pair.
+    """
+
+    episodes: int
+    pairs: int
+    mean_abs_r_shift: float | None
+    label_disagreement: float | None
+
+
+def repeat_spread(grades: Mapping[tuple[str, int], Grade], weights: Weights | None = None) -> RepeatSpread:
+    """The spread of one grader's `grades`, by (episode id, repeat)."""
+    graded = sorted((key for key, grade in grades.items() if grade.graded))
+    of_episodes = [[grades[key] for key in keys] for _, keys in groupby(graded, itemgetter(0))]
+    pairs = [(first, other) for first, *others in of_episodes for other in others]
+    return RepeatSpread(
+        episodes=sum(len(repeats) > 1 for repeats in of_episodes),
+        pairs=len(pairs),
+        mean_abs_r_shift=_mean(abs((r_human(b, weights) or 0.0) - (r_human(a, weights) or 0.0)) for a, b in pairs),
+        label_disagreement=_mean(float(a.label != b.label) for a, b in pairs),
+    )
+
+
 def _mean(values: Iterable[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return math.fsum(known) / len(known) if known else None
+
+
+def _most_frequent(details: Iterable[str | None]) -> str | None:
+    """Of equally frequent ones the first by letters, so that the order of rows does not matter."""
+    found = Counter(detail for detail in details if detail)
+    return min(found, key=lambda detail: (-found[detail], detail), default=None)
 
 
 @dataclass(frozen=True, slots=True)

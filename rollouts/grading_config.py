@@ -29,7 +29,8 @@ class GradingConfig:
 
     `grade` and `credit` are None where nobody said: then the heuristic grader, and `events` if there are grades at all.
     `grader_model` and `summarizer_model` are names as the endpoint knows them; a summarizer without one of its own uses
-    the grader's; `grader_prompt` and `summarizer_prompt` are files in the place of the prompts of `language`.
+    the grader's; `grader_prompt` and `summarizer_prompt` are files in the place of the prompts of `language`, which is
+    None where nobody said: then English, or the files' own.
     `base_url` None is the environment's. `grader_chars` is the most that a grader reads of one episode;
     `grader_context` derives it from the tokens that its model takes.
     `in_flight` bounds the requests of the whole run; `graders` and `summarizers` are actors, each with up to `lanes`
@@ -43,7 +44,7 @@ class GradingConfig:
     grader_model: str | None = None
     summarizer_model: str | None = None
     base_url: str | None = None
-    language: str = "en"
+    language: str | None = None
     grader_prompt: str | None = None
     summarizer_prompt: str | None = None
     presentation: str = "forward"
@@ -205,6 +206,12 @@ def _check_prompts(config: GradingConfig, source: Mapping[str, str]) -> None:
         raise UsageError(f"{source['grader_prompt']} is for {flag('grade')} llm: give that too")
     if config.summarizer_prompt is not None and config.summarize != "llm":
         raise UsageError(f"{source['summarizer_prompt']} is for {flag('summarize')} llm: give that too")
+    if config.language is not None and not config.calls_models:
+        raise UsageError(
+            f"{source['language']} {config.language} is for {flag('grade')} llm or {flag('summarize')} llm"
+        )
+    if config.repeat > 1 and config.grader != "llm":
+        raise UsageError(f"{source['repeat']} {config.repeat} is for {flag('grade')} llm: no other grader varies")
     if config.grader_chars is not None and config.grader_context is not None:
         raise UsageError(
             f"{source['grader_chars']} and {source['grader_context']} both say what fits: give one of them"

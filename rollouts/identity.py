@@ -113,7 +113,7 @@ def check_identity(recorded: Mapping[str, Any], wanted: Mapping[str, Any], run_i
     there, here = dict(_leaves(recorded)), dict(_leaves(wanted))
     fields = [f for f in sorted(there.keys() | here.keys()) if not _agrees(f, there.get(f), here.get(f))]
     if fields:
-        shown = "; ".join(f"{f} is {_short(there.get(f))} there, {_short(here.get(f))} here" for f in fields)
+        shown = "; ".join(f"{f} is {_difference(there.get(f), here.get(f))}" for f in fields)
         raise UsageError(f'run "{run_id}" exists with another identity: {shown}. Give another --run-id, or --new')
 
 
@@ -131,5 +131,27 @@ def _agrees(field: str, there: Any, here: Any) -> bool:
     return bool(there == here)
 
 
+def _difference(there: Any, here: Any) -> str:
+    """Both values in short; of two lists also what one of them alone has, for both may begin alike."""
+    told = f"{_short(there)} there, {_short(here)} here"
+    if not (isinstance(there, list) and isinstance(here, list)):
+        return told
+    parts = ((_without(there, here), "fewer"), (_without(here, there), "more"))
+    only = ", ".join(f"{len(values):,} {word}: {_short(values)}" for values, word in parts if values)
+    return f"{told} ({only})" if only else told
+
+
+def _without(values: list[Any], others: list[Any]) -> list[Any]:
+    known = set(map(json.dumps, others))
+    return [value for value in values if json.dumps(value) not in known]
+
+
 def _short(value: Any) -> str:
-    return "absent" if value is None else one_line(json.dumps(value), 60)
+    return "absent" if value is None else one_line(_range(value) or json.dumps(value), 60)
+
+
+def _range(value: Any) -> str | None:
+    """Seeds as `--seeds` writes them, `0:44`, where they follow one another; None for anything else."""
+    if not isinstance(value, list) or len(value) < 2 or not all(type(item) is int for item in value):
+        return None
+    return f"{value[0]}:{value[-1] + 1}" if value == list(range(value[0], value[-1] + 1)) else None

@@ -1,4 +1,4 @@
-"""Names that are safe as one path component, on every file system and object store."""
+"""Names that are safe as one path component, on every file system and object store; and counts in words."""
 
 from __future__ import annotations
 
@@ -21,6 +21,11 @@ def slug(name: str) -> str:
     if safe == name and safe:
         return name
     return f"{safe or 'x'}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+
+
+def counted(n: int, noun: str) -> str:
+    """`1 grading`, `2 gradings`."""
+    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
 
 
 def identified(name: str, identity: Mapping[str, Any]) -> str:

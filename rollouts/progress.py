@@ -16,6 +16,7 @@ from typing import Any, Protocol, TextIO
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
+from rollouts.naming import counted
 from rollouts.records import SideCounts
 
 RATE_WINDOW_S = 15.0
@@ -121,7 +122,7 @@ class Reporter(Protocol):
 def summary(counts: Counts, course: Course) -> str:
     """The one line that the plain reporter prints and the bar carries at its right."""
     if course.only_grades:
-        return f"{counts.episodes:,} episodes · {' · '.join(side_words(counts.side)) or 'nothing graded yet'}"
+        return f"{counted(counts.episodes, 'episode')} · {' · '.join(side_words(counts.side)) or 'nothing graded yet'}"
     rate, left_s = course.meter.decisions_per_s, course.meter.left_s
     parts = [
         f"{counts.episodes:,}/{course.episodes:,} episodes",
@@ -140,10 +141,10 @@ def side_words(side: SideCounts) -> list[str]:
     numbers = (
         (side.graded, "graded"),
         (ungraded, "ungraded"),
-        (side.entries, "entries"),
+        (side.entries, "entry" if side.entries == 1 else "entries"),
         (degraded, "degraded"),
-        (side.requests, "requests"),
-        (side.reused, "replies used again"),
+        (side.requests, "request" if side.requests == 1 else "requests"),
+        (side.reused, "reply used again" if side.reused == 1 else "replies used again"),
     )
     return [f"{n:,} {word}" for n, word in numbers if n]
 
@@ -153,11 +154,11 @@ def opening(launch: Launch) -> str:
     if launch.judging and not launch.episodes_owed:
         return f"grading {launch.run_id}: {', '.join(launch.judging)}, in {launch.location}"
     if not launch.episodes_owed:
-        return f"nothing is owed: {launch.run_id} has its {launch.episodes:,} episodes, in {launch.location}"
+        return f"nothing is owed: {launch.run_id} has its {counted(launch.episodes, 'episode')}, in {launch.location}"
     verb = "resuming" if launch.resumed else "starting"
     return (
         f"{verb} {launch.run_id}: {launch.episodes_owed:,} of {launch.episodes:,} episodes owed, "
-        f"{launch.actors} {'actor' if launch.actors == 1 else 'actors'} ({launch.pool}), in {launch.location}"
+        f"{counted(launch.actors, 'actor')} ({launch.pool}), in {launch.location}"
         f"{'; to be graded: ' + ', '.join(launch.judging) if launch.judging else ''}"
     )
 

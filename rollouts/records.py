@@ -330,6 +330,11 @@ class SideCounts:
     cost_usd: float = 0.0
     unpriced: int = 0
 
+    @property
+    def gradings(self) -> int:
+        """Grades given, with a score or without."""
+        return self.graded + sum(n for _, n in self.ungraded)
+
     def __add__(self, other: SideCounts) -> SideCounts:
         mine = dataclasses.asdict(self)
         return SideCounts(**{name: _added(value, getattr(other, name)) for name, value in mine.items()})

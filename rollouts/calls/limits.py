@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from rollouts.errors import UsageError
+from rollouts.naming import counted
 
 OutcomeKind = Literal["answered", "throttled", "failed", "fatal", "unsent"]
 
@@ -48,9 +49,9 @@ class Budget:
     def shortfall(self, total: Spending) -> str | None:
         """What `total` would overrun ("budget of 10 calls"), or None where it fits."""
         if self.calls is not None and total.calls > self.calls:
-            return f"budget of {self.calls} calls"
+            return f"budget of {counted(self.calls, 'call')}"
         if self.tokens is not None and total.tokens > self.tokens:
-            return f"budget of {self.tokens} tokens"
+            return f"budget of {counted(self.tokens, 'token')}"
         if self.usd is not None and total.usd > self.usd * (1 + 1e-12):
             return f"budget of {self.usd:g} USD"
         return None

@@ -17,6 +17,7 @@ from rollouts.evidence.committed_run import EPISODES, STEPS, CommittedRun
 from rollouts.evidence.manifest import MANIFEST, read_manifest, write_evidence
 from rollouts.evidence.side_tables import side_parts
 from rollouts.grading_config import GradingConfig
+from rollouts.naming import counted
 from rollouts.run.lease import Lease
 from rollouts.run.run_folder import RunFolder
 from rollouts.run.side_folder import SideFolder
@@ -26,6 +27,7 @@ State = Literal["complete", "budget", "stopped", "interrupted"]
 STATES: tuple[State, ...] = get_args(State)
 """From the best end to the worst."""
 FROM_MANIFEST = ("results", "coverage", "failures", SECTION)
+_MOST_OF_ERROR = 200
 NO_CAUSES: frozenset[str] = frozenset()
 
 
@@ -55,7 +57,8 @@ BY_DEFAULT = frozenset({Cause.NO_BASELINE.value})
 
 @dataclass(frozen=True)
 class Ending:
-    """`owed` counts episodes; `manifest` is None where none could, or should, be written."""
+    """`owed` counts episodes; `manifest` is None where none could, or should, be written: then `gradings_left` says how
+    many gradings the command itself had left."""
 
     state: State
     owed: int
@@ -63,6 +66,7 @@ class Ending:
     cause: str | None = None
     signal: int | None = None
     asked: Asked = NOBODY
+    gradings_left: int = 0
 
     @property
     def failed(self) -> int:
@@ -72,20 +76,21 @@ class Ending:
     @property
     def ungraded(self) -> dict[str, int]:
         """Gradings of the grader that was asked for which have no score, by cause; the excused ones left out."""
-        causes = self._grader().get("ungraded_by_cause", {})
+        causes = self.grader().get("ungraded_by_cause", {})
         return {cause: n for cause, n in causes.items() if cause not in self.asked.excused}
 
     @property
     def gradings_owed(self) -> int:
         """Gradings of the grader that was asked for which are not there yet, of episodes that are."""
-        return int(self._grader().get("owed", 0))
+        return self.gradings_left if self.manifest is None else int(self.grader().get("owed", 0))
 
     @property
     def degraded(self) -> dict[str, int]:
         """Entries of the summarizer that was asked for which have no score, by cause."""
         return dict(self._listed("summarizers", "summarizer_id", self.asked.summarizer_id).get("degraded_by_cause", {}))
 
-    def _grader(self) -> dict[str, Any]:
+    def grader(self) -> dict[str, Any]:
+        """The manifest's entry of the grader that was asked for; {} where there is none."""
         return self._listed("graders", "grader_id", self.asked.grader_id)
 
     def _listed(self, names: str, key: str, id: str | None) -> dict[str, Any]:
@@ -104,12 +109,14 @@ class Ending:
 
 @dataclass(frozen=True)
 class End:
-    """How work ended: by `signal` where the state is `interrupted`; `lost`: the lease is another driver's now."""
+    """How work ended: by `signal` where the state is `interrupted`; `lost`: the lease is another driver's now;
+    `gradings_left`: what was to be graded and was not."""
 
     state: State
     cause: str | None = None
     signal: int | None = None
     lost: bool = False
+    gradings_left: int = 0
 
 
 def conclude(ready: Ready, played: Played) -> Ending:
@@ -117,8 +124,18 @@ def conclude(ready: Ready, played: Played) -> Ending:
     prepared, outcome = ready.prepared, played.outcome
     owed = ready.standing.episodes - played.counts.episodes
     rolled = End(outcome.state, outcome.cause, played.signal, isinstance(outcome.error, LeaseError))
-    end = worst(rolled, side_end(played.side, played.signal))
+    end = replace(worst(rolled, side_end(played.side, played.signal)), gradings_left=_gradings_left(ready, played))
     return close(prepared.folder, ready.lease, owed, Asked.of(prepared.judging, prepared.grading), end)
+
+
+def _gradings_left(ready: Ready, played: Played) -> int:
+    """Of what was to be graded at the start and of what was played since."""
+    if ready.judging is None or ready.judging.order.grader is None:
+        return 0
+    before, now = ready.standing.counts, played.counts
+    completed = (now.episodes - now.failed) - (before.episodes - before.failed)
+    wanted = ready.standing.side.gradings + ready.judging.order.repeats * completed
+    return max(0, wanted - now.side.gradings)
 
 
 def close(folder: RunFolder, lease: Lease, owed: int, asked: Asked, end: End) -> Ending:
@@ -133,7 +150,7 @@ def close(folder: RunFolder, lease: Lease, owed: int, asked: Asked, end: End) ->
     except (StorageError, LeaseError) as error:
         cause = cause or str(error)
         state = "stopped" if state == "complete" else state
-    return Ending(state, owed, manifest, cause, signal, asked)
+    return Ending(state, owed, manifest, cause, signal, asked, end.gradings_left)
 
 
 def worst(*ends: End) -> End:
@@ -215,24 +232,43 @@ def done(folder: RunFolder, ending: Ending) -> dict[str, Any]:
 def last_words(ending: Ending, again: str) -> list[str]:
     """What has to stand at the very end, where something is not as it should be; `again` is how to go on."""
     if ending.signal is not None:
-        return [f"interrupted with {ending.owed:,} episodes owed; to go on, {again}"]
+        owed = _owed_words(ending)
+        return [f"interrupted{f' with {owed} owed' if owed else ''}; to go on, {again}"]
     lines = []
     if ending.failed and ending.asked.plays and ending.manifest is not None:
         first = ending.manifest["failures"][0]
-        lines.append(f"{ending.failed:,} episodes failed, the first at stage {first['stage']}: {first['cause']}")
+        lines.append(
+            f"{counted(ending.failed, 'episode')} failed, the first at stage {first['stage']}: {first['cause']}"
+        )
     if ending.ungraded:
-        causes = ", ".join(f"{n:,} {cause}" for cause, n in ending.ungraded.items())
-        lines.append(f"{sum(ending.ungraded.values()):,} gradings have no score: {causes}")
+        lines.append(_ungraded_line(ending))
     if ending.degraded:
         causes = ", ".join(f"{n:,} {cause}" for cause, n in ending.degraded.items())
         mend = "rollouts grade --retry-degraded asks for them again"
-        lines.append(f"{sum(ending.degraded.values()):,} summary entries are degraded: {causes}; {mend}")
+        n = sum(ending.degraded.values())
+        entries = "1 summary entry is" if n == 1 else f"{n:,} summary entries are"
+        lines.append(f"{entries} degraded: {causes}; {mend}")
     if ending.state == "complete" and ending.gradings_owed:
-        lines.append(f"{ending.gradings_owed:,} gradings that an earlier --repeat asked for are owed")
+        are = "is" if ending.gradings_owed == 1 else "are"
+        lines.append(f"{counted(ending.gradings_owed, 'grading')} that an earlier --repeat asked for {are} owed")
     if ending.state != "complete":
-        gradings = f" and {ending.gradings_owed:,} gradings" if ending.gradings_owed else ""
-        lines.append(f"stopped with {ending.owed:,} episodes{gradings} owed: {ending.cause or ending.state}")
+        lines.append(f"stopped with {_owed_words(ending) or 'work'} owed: {ending.cause or ending.state}")
     return lines
+
+
+def _owed_words(ending: Ending) -> str:
+    """Episodes to be played and gradings of those that were; nothing where neither is known to be owed."""
+    numbers = ((ending.owed, "episode"), (ending.gradings_owed, "grading"))
+    return " and ".join(counted(n, noun) for n, noun in numbers if n)
+
+
+def _ungraded_line(ending: Ending) -> str:
+    """How many and why, with what the endpoint said; asking a model again may help, computing again does not."""
+    grader, n = ending.grader(), sum(ending.ungraded.values())
+    causes = ", ".join(f"{n:,} {cause}" for cause, n in ending.ungraded.items())
+    error = f" ({one_line(grader['endpoint_error'], _MOST_OF_ERROR)})" if grader.get("endpoint_error") else ""
+    mend = "; rollouts grade --retry-ungraded asks for them again" if grader.get("source") == "llm" else ""
+    return f"{counted(n, 'grading')} {'has' if n == 1 else 'have'} no score: {causes}{error}{mend}"
 
 
 def say(text: str) -> None:

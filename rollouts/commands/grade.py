@@ -23,7 +23,7 @@ from rollouts.commands.ending import Asked, End, Ending, close, current_manifest
 from rollouts.commands.flags import GradingFlags
 from rollouts.commands.grading_order import make_order
 from rollouts.commands.holding import held, last_moment
-from rollouts.commands.judging import NOTHING_OWED, Judging, Watch, check_endpoint, owed_words
+from rollouts.commands.judging import NOTHING_OWED, Judging, Watch, check_endpoint, counts_of, owed_words
 from rollouts.commands.judging import ready as side_ready
 from rollouts.commands.location import find_run
 from rollouts.commands.pools import Place
@@ -36,6 +36,7 @@ from rollouts.records import Unit
 from rollouts.run.lease import Lease
 from rollouts.run.run_folder import RunFolder
 from rollouts.run.side_survey import survey_sides
+from rollouts.run.side_tables import SideTables
 from rollouts.run.survey import Survey
 from rollouts.signals import Signals
 
@@ -132,6 +133,8 @@ def grade(  # noqa: PLR0913  the flags of the command
     may_call = not (credit_only or dry_run)
     task = _task(find_run(run), grading, may_call, credit_only)
     _check_retries(task, retry_ungraded, retry_degraded)
+    if credit_only:
+        _check_there(task.folder, task.order)
     task = task.with_feedback(_read_feedback(feedback)).retrying(retry_ungraded, retry_degraded)
     if dry_run:
         return _show(task, as_json)
@@ -156,6 +159,16 @@ def _task(folder: RunFolder, config: GradingConfig, may_call: bool, credit_only:
     if credit_only and order.credit is None:
         raise UsageError("--credit-only wants a rule: give --credit events, summary or constant:x")
     return _Task(folder, config, order, credit_only=credit_only)
+
+
+def _check_there(folder: RunFolder, order: GradingOrder) -> None:
+    """What credit is computed from has to be there: a slip in a model's name must not become a grader of the run."""
+    side = SideTables(folder)
+    for table, id, _ in order.folders():
+        there = [other for name, other in side.tables() if name == table]
+        if table in ("grades", "summaries") and id not in there:
+            has = f"the run has: {', '.join(there)}" if there else "the run has none"
+            raise UsageError(f"--credit-only: no {table} by {id}; {has}")
 
 
 def _check_retries(task: _Task, ungraded: bool, degraded: bool) -> None:
@@ -186,7 +199,7 @@ def _do(task: _Task, where: RunConfig, reporter: Reporter) -> Ending:
     if not task.feedback and not owed.anything:
         manifest = current_manifest(task.folder, task.asked.weights)
         if manifest is not None and not survey_sides(task.folder, survey.committed).unfit:
-            reporter.launch(_launch(task, plan, survey, NOTHING_OWED, where.pool), _counts(survey))
+            reporter.launch(_launch(task, plan, survey, NOTHING_OWED, where.pool), _counts(plan, survey))
             return Ending("complete", _unplayed(plan, survey), manifest, asked=task.asked)
     with (
         Signals(lambda _: last_moment(AGAIN)) as signals,
@@ -208,13 +221,14 @@ def _judge(task: _Task, lease: Lease, place: Place, signals: Signals, reporter: 
         new = add_feedback(folder, lease, task.feedback, plan)
         reporter.note(f"{new:,} of {len(task.feedback):,} rows of feedback are new")
     owed = task.owed(plan, survey)
-    reporter.launch(_launch(task, plan, survey, owed, place.kind), _counts(survey))
+    reporter.launch(_launch(task, plan, survey, owed, place.kind), _counts(plan, survey))
     if not owed.anything:
         return End("complete")
-    wish, watch = judging.wish(folder), Watch(reporter, _counts(survey))
+    wish, watch = judging.wish(folder), Watch(reporter, _counts(plan, survey))
     with place.side_pipeline(wish, folder, lease, signals) as pipeline:
         add_owed(pipeline, owed, wish)
-        return side_end(pipeline.finish(watch.tell), signals.received)
+        end = side_end(pipeline.finish(watch.tell), signals.received)
+        return replace(end, gradings_left=max(0, owed.gradings - watch.counts.side.gradings))
 
 
 def _launch(task: _Task, plan: tuple[Unit, ...], survey: Survey, owed: Owed, pool: str) -> Launch:
@@ -224,7 +238,7 @@ def _launch(task: _Task, plan: tuple[Unit, ...], survey: Survey, owed: Owed, poo
         resumed=True,
         units=len(plan),
         units_owed=0,
-        episodes=_counts(survey).episodes,
+        episodes=_counts(plan, survey).episodes,
         episodes_owed=0,
         pool=pool,
         actors=0,
@@ -232,9 +246,9 @@ def _launch(task: _Task, plan: tuple[Unit, ...], survey: Survey, owed: Owed, poo
     )
 
 
-def _counts(survey: Survey) -> Counts:
-    commits = survey.committed.values()
-    return Counts(episodes=sum(c.episodes for c in commits), failed=sum(len(c.failures) for c in commits))
+def _counts(plan: Iterable[Unit], survey: Survey) -> Counts:
+    """Of the rows that are there: a failed episode that is still to be played again counts as a failed one."""
+    return counts_of((unit for unit in plan if unit.number in survey.committed), survey)
 
 
 def _unplayed(plan: Iterable[Unit], survey: Survey) -> int:

@@ -21,6 +21,7 @@ from rollouts.grading_config import GradingConfig
 from rollouts.prompt_files import Prompt
 from rollouts.settings import flag
 
+DEFAULT_LANGUAGE = "en"
 _READS: Mapping[str, Reads] = {"transcript": "transcript", "summaries": "summaries"}
 _PRESENTATIONS: Mapping[str, Presentation] = {"forward": "forward", "reversed": "reversed", "padded": "padded"}
 _NO_MODEL: Mapping[str, NoModel] = {"heuristic": "heuristic", "explicit": "explicit"}
@@ -40,7 +41,7 @@ def make_order(config: GradingConfig, run_id: str, out: str, may_call: bool = Tr
         summarizer=summarizer,
         credit=credit_settings(config),
         weights=parse_weights(config.weights),
-        repeats=config.repeat if config.grader == "llm" else 1,
+        repeats=config.repeat,
         endpoint=_endpoint(config, may_call) if config.calls_models else None,
         calls=_call_settings(config),
         prices=price_table(config),
@@ -77,21 +78,31 @@ def _summarizer(config: GradingConfig) -> SummarizerSettings | None:
     model = config.summarizer_model or config.grader_model
     if config.summarize != "llm" or model is None:
         return None
-    own = _own_prompt("summarizer", config.summarizer_prompt)
-    return SummarizerSettings(model, language=own.ref.language if own else config.language, own_prompt=own)
+    own = _own_prompt("summarizer", config.summarizer_prompt, config.language)
+    return SummarizerSettings(model, language=_language(config, own), own_prompt=own)
 
 
-def _own_prompt(name: Name, path: str | None) -> Prompt | None:
-    return None if path is None else read_prompt(name, Path(path))
+def _own_prompt(name: Name, path: str | None, language: str | None) -> Prompt | None:
+    """The user's own prompt. Errors: `UsageError`, also where it is not in the `language` asked for."""
+    if path is None:
+        return None
+    prompt = read_prompt(name, Path(path))
+    if language not in (None, prompt.ref.language):
+        raise UsageError(f'{flag("language")} is {language} and prompt "{path}" says language: {prompt.ref.language}')
+    return prompt
+
+
+def _language(config: GradingConfig, own: Prompt | None) -> str:
+    return own.ref.language if own else config.language or DEFAULT_LANGUAGE
 
 
 def _grader(config: GradingConfig, summarizer: SummarizerSettings | None) -> GraderSettings | NoModel | None:
     if config.grader != "llm" or config.grader_model is None:
         return _NO_MODEL.get(config.grader)
-    reads, own = _READS[config.grade_from], _own_prompt("grader", config.grader_prompt)
+    reads, own = _READS[config.grade_from], _own_prompt("grader", config.grader_prompt, config.language)
     settings = GraderSettings(
         config.grader_model,
-        language=own.ref.language if own else config.language,
+        language=_language(config, own),
         reads=reads,
         summarizer_id=summarizer.summarizer_id if summarizer and reads == "summaries" else None,
         presentation=_PRESENTATIONS[config.presentation],

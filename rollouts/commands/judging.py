@@ -14,6 +14,8 @@ from grading.work import declare
 from rollouts.commands.grading_order import limits_of
 from rollouts.driver import Committed, Remark
 from rollouts.grading_config import GradingConfig
+from rollouts.naming import counted
+from rollouts.plan import superseding
 from rollouts.progress import Counts, Reporter
 from rollouts.records import SideReport, Unit
 from rollouts.run.lease import Lease
@@ -80,12 +82,21 @@ def owed_words(order: GradingOrder | None, owed: Owed) -> tuple[str, ...]:
     """What of earlier episodes is still to be graded."""
     if order is None or not owed.anything:
         return ()
-    words = [f"{owed.gradings:,} {order.source} gradings"] if owed.gradings else []
+    words = [counted(owed.gradings, f"{order.source} grading")] if owed.gradings else []
     if isinstance(order.grader, GraderSettings) and owed.gradings:
         words = [f"{words[0]} by {order.grader.model}"]
-    words += [f"{owed.summary_episodes:,} episodes to summarize"] if owed.summary_episodes else []
-    words += [f"credit of {len(owed.credit):,} units"] if owed.credit else []
+    words += [f"{counted(owed.summary_episodes, 'episode')} to summarize"] if owed.summary_episodes else []
+    words += [f"credit of {counted(len(owed.credit), 'unit')}"] if owed.credit else []
     return tuple(words)
+
+
+def counts_of(units: Iterable[Unit], survey: Survey) -> Counts:
+    """How far the `units` of a plan are, each episode once: the last unit that plans it says whether it is there."""
+    planned = tuple(units)
+    latest = superseding(planned, {unit.number for unit in planned})
+    there = {key: number for key, number in latest.items() if number in survey.committed}
+    failures = {(f.episode_id, number) for number, commit in survey.committed.items() for f in commit.failures}
+    return Counts(episodes=len(there), failed=len(failures & there.items()))
 
 
 class Watch:

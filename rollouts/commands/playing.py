@@ -10,7 +10,7 @@ from grading.owed import Owed
 from grading.pipeline import SideOutcome
 from rollouts.calls.limits import Limits as CallLimits
 from rollouts.commands.grading_order import limits_of
-from rollouts.commands.judging import NOTHING_OWED, Judging, Watch, owed_words
+from rollouts.commands.judging import NOTHING_OWED, Judging, Watch, counts_of, owed_words
 from rollouts.commands.judging import ready as side_ready
 from rollouts.commands.policy_check import Checked, keep, spending_of
 from rollouts.commands.pools import Place
@@ -19,7 +19,7 @@ from rollouts.commits import RunCommits
 from rollouts.driver import Committed, Outcome, Remark, RunEvent, drive
 from rollouts.errors import LeaseError
 from rollouts.identity import check_identity
-from rollouts.plan import extend_plan, make_plan, owed
+from rollouts.plan import episode_ids, extend_plan, make_plan, owed
 from rollouts.policies.model_settings import PROVIDERS
 from rollouts.policy_calls import CallLog, calls_id, calls_identity
 from rollouts.pools.patience import Limits
@@ -57,12 +57,13 @@ class Standing:
 
     @property
     def counts(self) -> Counts:
-        commits = self.survey.committed.values()
-        return Counts(episodes=sum(c.episodes for c in commits), failed=sum(len(c.failures) for c in commits))
+        """A failed episode that is to be played again is not there yet."""
+        return counts_of((*self.plan, *self.added), self.survey)
 
     @property
     def episodes(self) -> int:
-        return sum(len(unit.episodes) for unit in (*self.plan, *self.added))
+        """Each once, however often it was, or is to be, tried."""
+        return len({key for unit in (*self.plan, *self.added) for key in episode_ids(unit)})
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from rollouts.evidence.grading_table import grade_cells, grade_headings, grader_title, grading_lines
+from rollouts.evidence.grading_table import grade_cells, grade_headings, grader_titles, grading_lines
 from rollouts.evidence.table import coverage_lines, notes, result_cells
 
 HEADINGS = (
@@ -90,10 +90,10 @@ def _grading(manifest: Mapping[str, Any]) -> Iterable[str]:
     if graders:
         yield "## Grades"
         yield _GRADES
-    for grader in graders:
-        headings = ("scenario", "rubric", "policy", *grade_headings(grader["source"]))
+    for grader, title in zip(graders, grader_titles(manifest), strict=True):
+        headings = ("scenario", "rubric", "policy", *grade_headings(grader))
         rows = [(g["scenario"], g["rubric"], g["policy"], *grade_cells(g)) for g in grader["groups"]]
-        yield f"### {_plain(grader_title(grader))}\n\n{_markdown(headings, rows, texts=3)}"
+        yield f"### {_plain(title)}\n\n{_markdown(headings, rows, texts=3)}"
     if lines := grading_lines(manifest):
         yield _listed(lines)
 

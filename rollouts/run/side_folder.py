@@ -29,7 +29,7 @@ from rollouts.run.call_journal import CallJournal
 from rollouts.run.lease import Lease
 from rollouts.run.run_folder import STAGING, RunFolder
 from rollouts.run.side_survey import SideSurvey, survey_sides
-from rollouts.run.side_tables import CALLS, SIDE_TABLES, SidePart, SideTables, part_name
+from rollouts.run.side_tables import ASKED, CALLS, SIDE_TABLES, SidePart, SideTables, part_name
 from rollouts.scratch import ScratchFolder
 from rollouts.shards.reading import Commit
 from rollouts.shards.side_rows import SideRow, read_side, write_side
@@ -60,7 +60,8 @@ class SideFolder(SideTables):
         """Note that so many gradings of each episode are wanted of a grader. Errors: `LeaseError`."""
         if repeats > self.asked(grader_id):
             with lease.held():
-                self._storage.write_bytes(self._asked_path(grader_id), json.dumps({"repeats": repeats}).encode())
+                path = self.folder.path("grades", grader_id, ASKED)
+                self._storage.write_bytes(path, json.dumps({"repeats": repeats}).encode())
 
     def stage(self, unit: Unit, attempt: str, table: str, id: str, local: Path) -> None:
         """Put a finished file here, whole and private; `local` may be moved away."""

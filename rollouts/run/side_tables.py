@@ -1,6 +1,6 @@
 """The side tables of a run as they lie there: `<table>/<id>/part-<unit>-<k>.parquet` beside `<table>/<id>.json`.
 
-Beside the parts of a grader of whom more than one grading of each episode was asked, `asked.json` says how many.
+Beside the parts of a grader of whom more than one grading of each episode was asked, `_asked.json` says how many.
 
 Reads only. A unit's parts are numbered from 0 without a gap, so that finding them takes no listing.
 """
@@ -25,6 +25,9 @@ from rollouts.store.storage import StoredFile
 
 SIDE_TABLES = ("grades", "summaries", "credit", "calls")
 CALLS = "calls"
+ASKED = "_asked.json"
+"""Readers of Parquet folders pass over names that begin with an underscore."""
+_ASKED_BEFORE = "asked.json"
 READERS = 8
 _PART = re.compile(r"part-(\d{7,})-(\d+)\.parquet")
 _SPENT = ("tries", "tokens_in", "tokens_out", "cost_usd")
@@ -69,13 +72,13 @@ class SideTables:
 
     def asked(self, grader_id: str) -> int:
         """How many gradings of each episode were asked of a grader, at most: some may be owed still."""
+        return max(self._asked(grader_id, name) for name in (ASKED, _ASKED_BEFORE))
+
+    def _asked(self, grader_id: str, name: str) -> int:
         try:
-            return int(json.loads(self._storage.read_bytes(self._asked_path(grader_id)))["repeats"])
+            return int(json.loads(self._storage.read_bytes(self.folder.path("grades", grader_id, name)))["repeats"])
         except FileNotFoundError:
             return 1
-
-    def _asked_path(self, grader_id: str) -> str:
-        return self.folder.path("grades", grader_id, "asked.json")
 
     def parts_of(self, table: str, id: str, unit: int) -> tuple[SidePart, ...]:
         """The committed parts of the unit of that number, in order."""

@@ -70,7 +70,7 @@ def test_a_spent_budget_and_a_stop_arrive_as_what_they_are() -> None:
     async def spend() -> None:
         limiter = handle_of(start(Limits(budget=Budget(calls=1))))
         await limiter.settle(await limiter.acquire(ORDER), ANSWERED)
-        with pytest.raises(BudgetSpent, match="budget of 1 calls is used up"):
+        with pytest.raises(BudgetSpent, match="budget of 1 call is used up"):
             await limiter.acquire(ORDER)
 
     async def refuse() -> None:

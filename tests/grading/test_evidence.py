@@ -94,14 +94,75 @@ def test_sources_stand_side_by_side_and_are_never_pooled(run: CommittedRun) -> N
     told = "\n".join(grading_lines({"grading": found}))
     assert "heuristic grades (heuristic-1): graded 1 of 3, 2 owed" in told
     assert "llm grades (judge-1): graded 2 of 3, 1 ungraded" in told
-    assert "ungraded (llm): 1 out_of_range" in told
-    assert "label against axes (llm): 1 of 2 labels contradict the goal axis" in told
+    assert "ungraded (llm judge-1): 1 out_of_range" in told
+    assert "label against axes (llm judge-1): 1 of 2 labels contradict the goal axis" in told
+    assert "cut (llm judge-1): 1 grading did not see the whole episode, 7 characters in all" in told
     headings = [[str(column.header) for column in table.columns] for table in grading_tables({"grading": found})]
     assert headings[0][3:] == [
-        *("R (heuristic)", "goal (heuristic)", "process (heuristic)", "satisf. (heuristic)"),
-        "graded (heuristic)",
+        *("R\n(heuristic)", "goal\n(heuristic)", "process\n(heuristic)", "satisf.\n(heuristic)"),
+        "graded\n(heuristic)",
     ]
-    assert all("(llm)" in heading for heading in headings[1][3:])
+    assert all(heading.endswith("\n(llm 1)") for heading in headings[1][3:])
+
+
+def test_titles_say_wherein_the_graders_of_a_run_differ(run: CommittedRun) -> None:
+    prompt = {"language": "en", "id": "grader", "sha256": "0123456789abcdef"}
+    first = {**LLM, "prompt": prompt, "caps": {"whole": 4788}}
+    others = (
+        {**first, "prompt": {**prompt, "language": "zh", "id": "kind", "sha256": "fedcba9876543210"}},
+        {**first, "reads": "summaries", "summarizer_id": "scribe-1", "presentation": "reversed"},
+        {**first, "caps": {"whole": 90_000}},
+    )
+    commit_rows(run, "grades", "a", first, [])
+    (alone,) = grading_tables({"grading": section(run)})
+    assert str(alone.title).endswith("model judge; R = 0.45 goal + 0.3 process + 0.25 satisfaction")
+    for id, identity in zip("bcd", others, strict=True):
+        commit_rows(run, "grades", id, identity, [])
+    commit_rows(run, "grades", "h", {"kind": "heuristic"}, [])
+    *titles, formula = [str(table.title) for table in grading_tables({"grading": section(run)})]
+    told = [title.partition("model judge, ")[2].partition(";")[0] for title in titles]
+    plain = ("language en", "reads transcript", "presentation forward", "at most 4,788 characters")
+    named = "prompt grader 01234567"
+    assert told[0].split(", ") == [*plain, named]
+    assert told[1].split(", ") == ["language zh", *plain[1:], "prompt kind fedcba98"]
+    assert told[2].split(", ") == [*plain[:1], "reads summaries of scribe-1", "presentation reversed", plain[3], named]
+    assert told[3].split(", ") == [*plain[:3], "at most 90,000 characters", named]
+    assert "language" not in formula
+
+
+def test_repeats_measure_the_grader(run: CommittedRun) -> None:
+    """R = goal. Seed 1: 0.5, then 0.1 and 0.5 with another label; seed 2: no score, then -1 and -0.5; seed 3: one.
+
+    |ΔR|: 0.4, 0 and 0.5, on the mean 0.3; of the three pairs one has two labels.
+    """
+    weights = Weights(1.0, 0.0, 0.0)
+    commit_rows(run, "grades", "judge-1", LLM, [grade(run, 3, "llm", (0.9, 0.0, 0.0))])
+    lease = run.folder.acquire()
+    SideFolder(run.folder).ask(lease, "judge-1", 3)
+    run.folder.finish(lease)
+    undefined = section(run, weights)
+    spread = {"episodes": 0, "pairs": 0, "mean_abs_r_shift": None, "label_disagreement": None}
+    assert undefined["graders"][0]["repeat_spread"] == spread
+    told = "repeats (llm judge-1): undefined, for no episode has two graded repeats"
+    assert told in grading_lines({"grading": undefined})
+    rows = [
+        grade(run, 1, "llm", (0.5, 0.0, 0.0), label="partial"),
+        grade(run, 1, "llm", (0.1, 0.0, 0.0), label="partial", repeat=1),
+        grade(run, 1, "llm", (0.5, 0.0, 0.0), label="success", repeat=2),
+        grade(run, 2, "llm", None, cause="empty"),
+        grade(run, 2, "llm", (-1.0, 0.0, 0.0), label="failure", repeat=1),
+        grade(run, 2, "llm", (-0.5, 0.0, 0.0), label="failure", repeat=2),
+    ]
+    commit_rows(run, "grades", "judge-1", LLM, rows)
+    found = section(run, weights)
+    spread = found["graders"][0]["repeat_spread"]
+    assert (spread["episodes"], spread["pairs"]) == (2, 3)
+    assert spread["mean_abs_r_shift"] == pytest.approx(0.3)
+    assert spread["label_disagreement"] == pytest.approx(1 / 3)
+    assert (
+        "repeats (llm judge-1): 2 episodes with two or more graded repeats, mean |ΔR| 0.300 between the first and the "
+        "others, labels differ in 33.3% of 3 pairs"
+    ) in grading_lines({"grading": found})
 
 
 def test_grades_from_feedback_alone_say_that_r_is_satisfaction(run: CommittedRun) -> None:
@@ -125,7 +186,7 @@ def test_two_presentations_of_one_grader_are_compared(run: CommittedRun) -> None
     (pair,) = section(run)["disagreements"]
     assert (pair["n"], pair["n_differ"], pair["rate"], pair["mean_r_shift"]) == (2, 1, 0.5, -0.5)
     (line,) = [line for line in grading_lines({"grading": section(run)}) if "presentation" in line]
-    assert "forward and reversed disagree on 50.0% of 2 episodes" in line
+    assert "presentation (llm a, b): forward and reversed disagree on 50.0% of 2 episodes" in line
 
 
 def test_degraded_entries_are_counted_by_cause(run: CommittedRun) -> None:
@@ -183,7 +244,9 @@ def test_credit_names_the_source_of_its_grades(run: CommittedRun) -> None:
     (told,) = found["credits"]
     assert (told["rows"], told["episodes"], told["without"]) == (3, 1, 2)
     line = grading_lines({"grading": found})[-1]
-    assert line.startswith("credit from llm grades (llm-events-1): rule events, gamma 0.9, 3 decisions of 1 episodes")
+    assert line.startswith(
+        "credit from llm grades of judge-1 (llm-events-1): rule events, gamma 0.9, 3 decisions of 1 episode,"
+    )
 
 
 @pytest.mark.parametrize("axes", [(1.0, 0.5, 0.0), None])
@@ -246,7 +309,7 @@ def test_the_manifest_and_the_card_carry_it(run: CommittedRun) -> None:
     assert manifest["grading"]["graders"][0]["graded"] == 2
     card = dataset_card(manifest)
     assert "| counting | rule | half | +0.050 | +0.000 | +0.250 | -0.100 | 2 of 3 |" in card
-    assert "R (llm)" in card
+    assert "R (llm 1)" in card
 
 
 @pytest.mark.slow

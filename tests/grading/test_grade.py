@@ -58,13 +58,15 @@ def test_sources_are_never_pooled_and_ungraded_never_averaged() -> None:
         Grade("heuristic", "ungraded", cause=Cause.NO_BASELINE),
         Grade("explicit", "graded", user_satisfaction=1.0),
     ]
+    grades += [Grade("llm", "ungraded", cause=Cause.ENDPOINT_ERROR, detail=f"HTTP {n}") for n in (503, 401, 401)]
     explicit, heuristic, llm = tally(grades)
     assert [t.source for t in (explicit, heuristic, llm)] == ["explicit", "heuristic", "llm"]
-    assert [t.coverage for t in (explicit, heuristic, llm)] == ["graded 1 of 1", "graded 1 of 2", "graded 2 of 3"]
+    assert [t.coverage for t in (explicit, heuristic, llm)] == ["graded 1 of 1", "graded 1 of 2", "graded 2 of 6"]
     assert llm.mean_r == pytest.approx((0.35 - 0.55) / 2)
     assert llm.mean_goal == 0.0
     assert (llm.labels_compared, llm.labels_against) == (2, 1)
-    assert dict(llm.ungraded_by_cause) == {"empty": 1}
+    assert dict(llm.ungraded_by_cause) == {"empty": 1, "endpoint_error": 3}
+    assert (llm.endpoint_error, heuristic.endpoint_error) == ("HTTP 401", None)
     assert (explicit.mean_r, explicit.mean_goal) == (1.0, None)
     assert dict(heuristic.ungraded_by_cause) == {"no_baseline": 1}
 

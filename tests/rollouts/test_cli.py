@@ -356,7 +356,10 @@ def test_failed_episodes_are_played_again_only_when_asked_for(rollouts: Any, tmp
     assert retried.code == 0
     assert (coverage["planned"], coverage["completed"], coverage["failed"], coverage["owed"]) == (2, 2, 0, 0)
     assert retried.events[-1]["owed"] == 0
-    assert retried.events[0]["episodes_owed"] == 2
+    assert [retried.events[0][key] for key in ("episodes", "episodes_owed")] == [2, 2]
+    counts = [event for event in retried.events if event["event"] == "progress"][-1]
+    assert [counts[key] for key in ("episodes", "failed", "of_episodes")] == [2, 0, 2]
+    assert rollouts(*words).events[0]["episodes"] == 2
     assert {name: (tmp_path / name).read_bytes() for name in shards} == shards
     tries = pq.read_table(tmp_path / "runs/r/episodes", columns=["episode_id", "status", "tries"]).to_pylist()
     assert sorted((row["status"], row["tries"]) for row in tries) == [("completed", 1)] * 2 + [("failed", 0)] * 2

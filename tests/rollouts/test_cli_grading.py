@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -137,7 +138,7 @@ def test_without_an_endpoint_a_run_is_graded_by_the_heuristic_and_says_so(consol
     assert "no model was asked" in said.out
     for line in ("heuristic grades (heuristic-", "credit from heuristic grades"):
         assert line in said.out
-    assert "graded (heuristic)" in said.out
+    assert said.out.count("(heuristic)") == 5
     assert said.requests == ()
     assert "2 graded" in said.err
 
@@ -252,6 +253,8 @@ def test_a_prompt_of_ones_own_is_another_grader_beside_the_first(console: Consol
     assert Counter(rows.prompt_id) == {"grader": 2, "kind": 2}
     assert rows.prompt_sha256.nunique() == 2
     assert console.grade(*LLM, "--grader-prompt", "kind.txt").requests == ()
+    torn = console("grade", "r", *LLM, "--grader-prompt", "kind.txt", "--language", "zh", "--base-url", "http://h/v1")
+    assert (torn.code, torn.err) == (2, 'rollouts: --language is zh and prompt "kind.txt" says language: en\n')
 
 
 def test_a_grader_reads_no_more_than_its_context_holds(console: Console) -> None:
@@ -409,11 +412,21 @@ def test_a_line_that_stays_silent_ends_in_time(console: Console) -> None:
     assert (said.code, said.causes) == (1, {"endpoint_error": 2})
 
 
+def test_an_endpoint_that_refuses_is_quoted_in_the_last_line(console: Console) -> None:
+    console.script = always(failing(403))
+    said = console.grade(*LLM)
+    (told,) = {row.detail for row in console.table("grades", "judge").itertuples()}
+    assert (said.code, said.causes, "HTTP 403" in told) == (1, {"endpoint_error": 2}, True)
+    again = "rollouts grade --retry-ungraded asks for them again"
+    assert said.err == f"rollouts: 2 gradings have no score: 2 endpoint_error ({told}); {again}\n"
+
+
 def test_a_budget_stops_cleanly_and_a_higher_one_goes_on(console: Console) -> None:
     console.script = always(says())
     first = console.grade(*LLM, "--budget-calls", "1")
     assert (first.code, first.done["state"], first.done["gradings_owed"]) == (1, "budget", 1)
-    assert "budget of 1 calls" in first.done["cause"]
+    assert "budget of 1 call is" in first.done["cause"]
+    assert "stopped with 1 grading owed: " in first.err
     assert len(first.requests) == 1
     second = console.grade(*LLM, "--budget-calls", "2")
     assert (second.code, second.done["state"], len(second.requests)) == (0, "complete", 1)
@@ -516,6 +529,23 @@ def test_credit_only_does_not_wait_for_gradings_that_are_owed(console: Console) 
     said = console.grade(*LLM, "--credit-only", "--credit", "constant:0.5", "--feedback", feedback(console, SAID))
     (told,) = [credit for credit in said.section["credits"] if credit["rule"] == "constant:0.5"]
     assert (said.code, said.requests, told["episodes"], told["without"]) == (0, (), 2, 0)
+
+
+def test_credit_only_without_the_grades_that_it_spreads_says_whose_there_are(console: Console) -> None:
+    credit = ("--credit-only", "--credit", "constant:0.5")
+    before = files(console.folder)
+    nobody = console("grade", "r", *credit)
+    assert (nobody.code, nobody.err.count("\n"), files(console.folder)) == (2, 1, before)
+    assert nobody.err.startswith("rollouts: --credit-only: no grades by heuristic-")
+    assert nobody.err.endswith("; the run has none\n")
+    there = console("grade", "r", "--json").grader("heuristic")["grader_id"]
+    before = files(console.folder)
+    typo = console("grade", "r", "--grade", "llm", "--grader-model", "typo", *credit)
+    assert typo.err.startswith("rollouts: --credit-only: no grades by typo-")
+    assert typo.err.endswith(f"; the run has: {there}\n")
+    scribe = ("--summarize", "llm", "--summarizer-model", "typo", "--credit-only", "--credit", "summary")
+    assert "no summaries by typo-" in console("grade", "r", *scribe).err
+    assert (typo.code, typo.out, files(console.folder)) == (2, "", before)
 
 
 def test_gamma_is_clamped_before_it_is_written_down(console: Console) -> None:
@@ -795,6 +825,9 @@ def test_a_signal_ends_grading_soon_and_nothing_stored_is_asked_again(console: C
         _, told = process.communicate(timeout=20)
         assert (process.returncode, time.monotonic() - begun < 15) == (code, True)
         assert "give the same command again" in told
+        left = re.search(r"interrupted with (\d+) gradings owed; to go on", told)
+        assert left is not None
+        assert 0 < int(left[1]) <= 40
         before = len(fake.requests)
     console.script = always(says())
     said = console(*words, "--base-url", "ENDPOINT")

@@ -114,8 +114,10 @@ def test_more_seeds_or_episodes_are_growth(grown: dict[str, object]) -> None:
 
 
 def test_fewer_seeds_or_episodes_are_a_difference() -> None:
-    with pytest.raises(UsageError, match=r"seeds\.defend_the_center"):
-        check_identity(of(seeds="0:8"), of(seeds="0:7"), "r")
+    with pytest.raises(UsageError, match=r"seeds\.defend_the_center is 0:44 there, 0:30 here \(14 fewer: 30:44\)"):
+        check_identity(of(seeds="0:44"), of(seeds="0:30"), "r")
+    with pytest.raises(UsageError, match=r"\[3, 1\] there, \[3, 2\] here \(1 fewer: \[1\], 1 more: \[2\]\)"):
+        check_identity(of(seeds="3,1"), of(seeds="3,2"), "r")
     with pytest.raises(UsageError, match="episodes_per_seed is 2 there, 1 here"):
         check_identity(of(episodes_per_seed=2), of(), "r")
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollouts.naming import slug
+from rollouts.naming import counted, slug
 from rollouts.records import EpisodeKey
 
 SAFE = re.compile(r"[a-z0-9][a-z0-9._-]{0,68}")
@@ -39,3 +39,12 @@ def test_distinct_names_have_distinct_slugs(names: list[str]) -> None:
 
 def test_episode_id() -> None:
     assert EpisodeKey("health_gathering", "rule", "oracle", 7, 2).episode_id == "health_gathering.rule.oracle.7.2"
+
+
+def test_one_is_singular() -> None:
+    assert [counted(n, "grading") for n in (0, 1, 2, 1_234)] == [
+        "0 gradings",
+        "1 grading",
+        "2 gradings",
+        "1,234 gradings",
+    ]

@@ -31,7 +31,7 @@ def test_errors_of_the_call_are_raised_here() -> None:
     limits = Limits(budget=Budget(calls=1))
     with FakeEndpoint() as fake, BlockingCall(ChatClient(Endpoint(fake.base_url), LocalLimiter(limits))) as call:
         assert call(ASK).error is None
-        with pytest.raises(BudgetSpent, match="budget of 1 calls"):
+        with pytest.raises(BudgetSpent, match="budget of 1 call"):
             call(ASK)
 
 

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pyarrow.dataset as ds
 import pytest
 
 from rollouts.calls.limits import Spending
@@ -77,6 +78,18 @@ def test_what_is_promoted_lies_under_table_and_id(side: SideFolder, lease: Lease
     assert (shard.name, shard.rows) == ("part-0000000-0.parquet", 2)
     assert shard == report.shards[1].file
     assert [name for name in files_below(tmp_path / RUN_ID) if name.startswith(".staging")] == []
+
+
+def test_how_many_gradings_were_asked_for_is_no_file_of_the_dataset(
+    side: SideFolder, lease: Lease, tmp_path: Path
+) -> None:
+    side.promote(lease, staged(side, lease.next_attempt(), [("grades", [grade(1)])]))
+    side.ask(lease, ID, 3)
+    grades = tmp_path / RUN_ID / "grades" / ID
+    assert ds.dataset(grades).count_rows() == 1
+    assert side.asked(ID) == 3
+    (grades / "_asked.json").rename(grades / "asked.json")
+    assert (side.asked(ID), side.asked("another")) == (3, 1)
 
 
 def test_nothing_staged_is_nothing_promoted(side: SideFolder, lease: Lease) -> None:
