@@ -1,8 +1,8 @@
 """Calls to models on file, one by one, from before they are sent: what a killed worker had paid for.
 
-`.calls/<who>/<part>/<call id>.json` holds a row of `calls` until a committed shard has it: `abandoned` while the request
-is under way, written over with what came of it once that is judged. No reader takes these
-files for shards. A call's id is used by no other call of the run, so a row is never counted twice.
+`.calls/<who>/<part>/<call id>.json` holds a row of `calls` until a committed shard has it: `abandoned` while the
+request is under way, written over with what came of it once that is judged. No reader takes these files for shards. A
+call's id is used by no other call of the run, so a row is never counted twice.
 """
 
 from __future__ import annotations
