@@ -1,7 +1,8 @@
-"""Replies of models on file, one by one, from the moment when they are judged: what a killed worker had paid for.
+"""Calls to models on file, one by one, from before they are sent: what a killed worker had paid for.
 
-`.calls/<who>/<part>/<call id>.json` holds a row of `calls` until a committed shard has it. No reader takes these
-files for shards. A call's id is used by no other call of the run, so a row is never counted twice.
+`.calls/<who>/<part>/<call id>.json` holds a row of `calls` until a committed shard has it: `abandoned` while the
+request is under way, written over with what came of it once that is judged. No reader takes these files for shards. A
+call's id is used by no other call of the run, so a row is never counted twice.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ class CallJournal:
         self._folder = folder
 
     def write(self, who: str, unit: Unit, row: Mapping[str, Any]) -> None:
-        """Put one row here, whole."""
+        """Put one row here, whole, over what was known of that call."""
         text = json.dumps(row, default=datetime.isoformat)
         self._folder.storage.write_bytes(self._path(who, unit.part, f"{row['call_id']}.json"), text.encode())
 

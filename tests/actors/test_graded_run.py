@@ -52,6 +52,10 @@ class WatchedPlace(Place):
 
     pipeline: SidePipeline | None = None
 
+    def next_command(self) -> None:
+        """Each command has limits of its own."""
+        self._governed = None
+
     def side_pipeline(self, wish: SideWish, folder: RunFolder, lease: Lease, signals: Signals) -> SidePipeline:
         self.pipeline = super().side_pipeline(wish, folder, lease, signals)
         return self.pipeline
@@ -270,8 +274,13 @@ def test_a_budget_stops_cleanly_and_a_higher_one_goes_on(
     tmp_path: Path, place: WatchedPlace, settings: dict[str, str]
 ) -> None:
     here = place if settings is ON_RAY else None
+
+    def start(budget: str) -> GradedRun:
+        place.next_command()
+        return graded(Wished(tmp_path, fake, {**settings, **LONG, "budget_calls": budget}, here))
+
     with FakeEndpoint(numbered) as fake:
-        first = graded(Wished(tmp_path, fake, {**settings, **LONG, "budget_calls": "60"}, here))
+        first = start("60")
         assert (first.played.outcome.state, first.side.state) == ("complete", "budget")
         assert first.side.cause is not None
         assert first.side.cause.startswith("the budget of 60 calls is used up (60 calls")
@@ -280,9 +289,9 @@ def test_a_budget_stops_cleanly_and_a_higher_one_goes_on(
         done = {row["episode_id"] for row in first.rows("grades")}
         assert 0 < len(done) < EPISODES
         assert first.side.stages["grades"].owed == EPISODES - len(done)
-        again = graded(Wished(tmp_path, fake, {**settings, **LONG, "budget_calls": "60"}, here))
+        again = start("60")
         assert (again.side.state, len(fake.requests)) == ("budget", 60)
-        last = graded(Wished(tmp_path, fake, {**settings, **LONG, "budget_calls": "1000"}, here))
+        last = start("1000")
     assert last.side.state == "complete"
     check_whole(last)
     check_nothing_paid_twice(fake, last.rows("calls"))

@@ -11,10 +11,11 @@ import pytest
 from rollouts.calls.chat_records import ChatMessage, ChatRequest
 from rollouts.calls.endpoint import CallSettings, Endpoint
 from rollouts.calls.fake_endpoint import FakeEndpoint
-from rollouts.calls.fake_replies import FakeRequest, completion
+from rollouts.calls.fake_replies import FakeReply, FakeRequest, completion
 from rollouts.calls.limiter import LocalLimiter
-from rollouts.calls.limits import Limits, Spending
+from rollouts.calls.limits import Budget, Limits, Spending
 from rollouts.calls.prices import Price
+from rollouts.errors import BudgetSpent
 from rollouts.policy_calls import CallLog, CallOrder, PolicyCalls, calls_id
 from rollouts.records import PlannedEpisode, PolicyDescription, SideReport, Unit
 from rollouts.run.run_folder import RunFolder
@@ -67,6 +68,31 @@ def test_a_call_is_on_file_before_it_is_answered_and_in_a_shard_after_the_unit(
     side.gather(lease)
     assert side.spent() == Spending(2, 24, pytest.approx(28e-6))
     folder.finish(lease)
+
+
+def test_a_call_that_ends_without_a_reply_is_on_file_with_all_its_requests(folder: RunFolder, tmp_path: Path) -> None:
+    """Its third try is more than the budget holds: two requests were sent."""
+    side, who = SideFolder(folder), calls_id(WHO)
+    log = CallLog(folder)
+    log.begin(who, UNIT, "a")
+    log.episode(UNIT.keys()[0])
+    sent: list[tuple[str, int]] = []
+
+    def look(_request: FakeRequest) -> FakeReply:
+        sent.extend((row["status"], row["tries"]) for row in side.journal.read(who, UNIT))
+        return FakeReply(503, b"overloaded")
+
+    limits = Limits(budget=Budget(calls=2), pause_s=0.01)
+    with FakeEndpoint(look) as busy:
+        order = CallOrder(Endpoint(busy.base_url), CallSettings(pause_s=0.01), {})
+        call = PolicyCalls(order, LocalLimiter(limits), "me", log).open("chat")
+        with pytest.raises(BudgetSpent):
+            call(ASKED)
+        call.close()
+    assert sent == [("abandoned", 1), ("abandoned", 2)]
+    shard, counts = log.stage(tmp_path)
+    assert shard is not None
+    assert (counts.calls, counts.requests, counts.tokens_in) == (1, 2, 0)
 
 
 def test_waiting_for_a_model_is_a_sign_of_life(folder: RunFolder, fake: FakeEndpoint) -> None:
