@@ -15,18 +15,19 @@ from rollouts.errors import TryVoid
 
 ENGINE_NAME = "vizdoom"
 _LAST_CHANCE_S = 2.0
+_BIRTH_S = 5.0  # the engine's library ends this process too where an engine dies before it has answered
 
 
 class Stalled(TryVoid):
     """No decision was made for too long."""
 
 
-def kill_engines() -> int:
-    """SIGKILL the game engines that are children of this process; how many there were."""
+def kill_engines(older_than_s: float = 0.0) -> int:
+    """SIGKILL the game engines of that age that are children of this process; how many there were."""
     killed = 0
     for child in psutil.Process().children(recursive=True):
         with suppress(psutil.Error):
-            if child.name() == ENGINE_NAME:
+            if child.name() == ENGINE_NAME and time.time() - child.create_time() >= older_than_s:
                 child.kill()
                 killed += 1
     return killed
@@ -81,14 +82,14 @@ class _Watch:
                 self.why = f"a unit took longer than {self._unit_s:g} s"
                 signal.pthread_kill(self._main, signal.SIGALRM)
                 last_moment = now + _LAST_CHANCE_S
-                kill_engines()
+                kill_engines(_BIRTH_S)
             elif decisions != self._seen:
                 self._seen, self._deadline, self._engines_killed = decisions, now + self._stall_s, False
             elif now >= self._deadline:
                 self._intervene(now)
 
     def _intervene(self, now: float) -> None:
-        if not self._engines_killed and kill_engines():
+        if not self._engines_killed and kill_engines(_BIRTH_S):
             self._engines_killed = True
             self._deadline = now + _LAST_CHANCE_S
         else:

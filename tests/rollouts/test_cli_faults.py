@@ -54,7 +54,7 @@ def test_an_episode_that_always_kills_its_actor_is_failed_alone(tmp_path: Path) 
     assert [row["status"] == "completed" for row in found] == [seed != 3 for seed in range(8)]
     assert (found[3]["stage"], found[3]["seed"]) == ("worker", 3)
     assert "worker process has died" in found[3]["cause"]
-    assert "1 episodes failed, the first at stage worker: The actor is dead" in last_line(done)
+    assert "1 episode failed, the first at stage worker: The actor is dead" in last_line(done)
     (failure,) = manifest(tmp_path)["failures"]
     assert failure["first_episodes"] == ["defend_the_center.rule.dies.3.0"]
     steps = pq.read_table(tmp_path / "runs/r/steps", columns=["seed"])["seed"].to_pylist()

@@ -141,14 +141,28 @@ def test_a_stall_is_void_and_the_old_alarm_comes_back() -> None:
     assert signal.getsignal(signal.SIGALRM) == before
 
 
-def test_an_engine_is_killed_before_the_main_thread_is_disturbed() -> None:
-    """The child names itself as the engine is named (PR_SET_NAME); a stopped one can only be killed."""
+@pytest.fixture
+def stopped_engine() -> Iterator[subprocess.Popen[bytes]]:
+    """A child that names itself as the engine is named (PR_SET_NAME); a stopped one can only be killed."""
     script = "import ctypes,time; ctypes.CDLL(None).prctl(15, b'vizdoom'); print('up', flush=True); time.sleep(60)"
-    engine = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE)
-    assert engine.stdout is not None
-    engine.stdout.readline()
-    engine.send_signal(signal.SIGSTOP)
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) as engine:
+        assert engine.stdout is not None
+        engine.stdout.readline()
+        engine.send_signal(signal.SIGSTOP)
+        yield engine
+        engine.kill()
+
+
+def test_an_engine_is_killed_before_the_main_thread_is_disturbed(
+    stopped_engine: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rollouts.pools.stall._BIRTH_S", 0.0)
     with stall_watch(lambda: 0, 0.05):
-        assert engine.wait(5) == -signal.SIGKILL
-    engine.stdout.close()
+        assert stopped_engine.wait(5) == -signal.SIGKILL
     assert kill_engines() == 0
+
+
+def test_an_engine_that_may_still_be_starting_is_left_alone(stopped_engine: subprocess.Popen[bytes]) -> None:
+    with pytest.raises(Stalled), stall_watch(lambda: 0, 0.05):
+        time.sleep(10)
+    assert stopped_engine.poll() is None
