@@ -161,7 +161,7 @@ class _Asker:
             answer = _checked(self._policy.act(snapshot, text, self._options, self._instructions), teacher_action)
         except (TryVoid, BudgetSpent, RunStopped, StorageError):
             raise
-        except Exception as error:  # noqa: BLE001  whatever a policy raises, the game goes on
+        except (Exception, SystemExit) as error:  # noqa: BLE001  whatever a policy raises, the game goes on
             return NO_ANSWER, self._count_error(describe_error(error))
         if answer.asked:  # a turn of the teacher says nothing about the policy
             self._errors_in_a_row = 0

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import rollouts.doom.engine as doom
 from rollouts.doom.cfg import STOCK_CFGS, wads_of
-from rollouts.doom.game_files import WAD_MAGIC, is_wad
+from rollouts.doom.game_files import why_no_wad
 from rollouts.errors import ScenarioError, UsageError
 from rollouts.measures import METRICS
 from rollouts.rubrics import RUBRICS
@@ -159,9 +159,8 @@ def _wad(table: Table, folder: Path) -> GameFile | None:
 
 def _game_file(table: Table, key: str, path: Path) -> GameFile:
     content = _content(table, key, path)
-    if not is_wad(content):
-        magics = " or ".join(magic.decode() for magic in WAD_MAGIC)
-        table.refuse(key, f"{path} is no wad: it begins with {content[:4]!r}, not with {magics}")
+    if (fault := why_no_wad(content, len(content))) is not None:
+        table.refuse(key, f"{path} is no wad: {fault}")
     return GameFile(path.name, content)
 
 

@@ -12,7 +12,7 @@ from rollouts.commands.location import find_run
 from rollouts.errors import UsageError
 from rollouts.evidence.committed_run import CommittedRun
 from rollouts.evidence.manifest import read_manifest
-from rollouts.evidence.replay import replay, why_no_replay
+from rollouts.evidence.replay import recorded_episodes, replay, spread, why_no_replay
 from rollouts.evidence.verify import differences
 
 
@@ -42,20 +42,20 @@ def verify(
     committed = CommittedRun.open(find_run(run))
     found = differences(committed, {SECTION: _as_weighted})
     why_not = why_no_replay(committed) if replay_episodes else None
-    if replay_episodes and why_not is None:
-        found += replay(committed, replay_episodes)
+    chosen = [] if why_not else spread(recorded_episodes(committed), replay_episodes)
+    found += replay(committed, chosen)
     if as_json:
         told = {"run_id": committed.folder.run_id, "location": committed.folder.describe(), "differences": found}
         print(json.dumps({**told, "not_replayed": why_not} if why_not else told))
     else:
-        _tell(committed, found, _replayed(replay_episodes, why_not))
+        _tell(committed, found, _replayed(len(chosen), why_not))
     return 1 if found else 0
 
 
 def _replayed(episodes: int, why_not: str | None) -> str:
     if why_not:
         return f", none played again: {why_not}"
-    return f", {episodes} episodes played again" if episodes else ""
+    return f", {episodes} {'episode' if episodes == 1 else 'episodes'} played again" if episodes else ""
 
 
 def _as_weighted(run: CommittedRun) -> Any:

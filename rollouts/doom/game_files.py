@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import struct
 from pathlib import Path
 
 from rollouts.errors import ScenarioError
@@ -11,6 +12,8 @@ from rollouts.scratch import ScratchFolder
 
 KIND = "files"
 WAD_MAGIC = (b"IWAD", b"PWAD")
+_HEADER = struct.Struct("<4sii")
+_BYTES_A_LUMP = 16
 
 
 def here(file: str | GameFile) -> Path:
@@ -35,18 +38,29 @@ def _scratch() -> ScratchFolder:
     return ScratchFolder(KIND)
 
 
-def is_wad(content: bytes) -> bool:
-    """By its first four bytes: the engine would silently play the stock map instead of what is none."""
-    return content[:4] in WAD_MAGIC
+def why_no_wad(head: bytes, size: int) -> str | None:
+    """What is wrong with a file of `size` bytes that begins with `head` (12 bytes or more); None for a wad.
+
+    By its header: magic, number of lumps, where their directory begins (16 bytes a lump). The engine would silently
+    play the stock map instead of what has another magic, and dies of a directory that is not there.
+    """
+    if head[:4] not in WAD_MAGIC:
+        return f"it begins with {head[:4]!r}, not with {' or '.join(magic.decode() for magic in WAD_MAGIC)}"
+    if len(head) < _HEADER.size:
+        return f"it ends after {len(head)} bytes, in its header"
+    _, lumps, directory = _HEADER.unpack(head[: _HEADER.size])
+    if lumps < 1 or directory < _HEADER.size or directory + _BYTES_A_LUMP * lumps > size:
+        return f"its directory of {lumps:,} lumps from byte {directory:,} on is not within its {size:,} bytes"
+    return None
 
 
 def check_wad(path: Path) -> Path:
     """The absolute path of a file that is a wad. Errors: `ScenarioError`."""
     try:
         with path.open("rb") as file:
-            magic = file.read(4)
+            head, size = file.read(_HEADER.size), path.stat().st_size
     except OSError as error:
         raise ScenarioError(f"wad {path} cannot be read: {error.strerror}") from error
-    if not is_wad(magic):
-        raise ScenarioError(f"wad {path} is no wad: it begins with {magic!r}, not with IWAD or PWAD")
+    if (fault := why_no_wad(head, size)) is not None:
+        raise ScenarioError(f"wad {path} is no wad: {fault}")
     return path.absolute()

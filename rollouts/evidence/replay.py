@@ -64,6 +64,8 @@ def why_no_replay(run: CommittedRun) -> str | None:
     realtime = config.real_time()
     if realtime is not None and realtime.latency_ms is None:
         return "the latency was measured while the game went on, and no measurement repeats itself"
+    if not recorded_episodes(run):
+        return "no episode was completed by a policy that can be asked again (a model behind an endpoint is not)"
     return _what_is_gone(run, config)
 
 
@@ -95,9 +97,9 @@ def _other_checkpoint(run: CommittedRun, config: RunConfig) -> str | None:
     return None
 
 
-def replay(run: CommittedRun, count: int) -> Iterator[str]:
-    """Play `count` episodes again; one sentence for each that comes out another way."""
-    for episode in spread(recorded_episodes(run), count):
+def replay(run: CommittedRun, episodes: Sequence[Recorded]) -> Iterator[str]:
+    """Play them again; one sentence for each that comes out another way."""
+    for episode in episodes:
         anew = _play(run, episode.key)
         if anew != episode.trajectory_hash:
             told = f"trajectory_hash is {episode.trajectory_hash} there, {anew} when played again here"

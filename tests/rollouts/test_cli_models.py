@@ -225,7 +225,8 @@ def test_a_mixture_asks_a_model_now_and_then_and_each_row_knows_its_frame(consol
     )
     assert {row["messages"] for row in console.rows if not row["asked"]} == {None}
     assert said.policy_calls["calls"] == len(said.requests)
-    assert console("verify", "runs/r", "--replay", "2").code == 0
+    again = console("verify", "runs/r", "--replay", "2")
+    assert (again.code, "none played again: no episode was completed by a policy that can" in again.out) == (0, True)
 
 
 @pytest.mark.slow

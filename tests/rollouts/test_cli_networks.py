@@ -67,7 +67,7 @@ def test_a_network_is_played_again_from_the_same_file_alone(capsys: pytest.Captu
     mean_colour(Path("c.onnx"), (60, 80))
     assert run("--policy", "onnx:c.onnx") == 0
     assert main(["verify", "runs/r", "--replay", "1"]) == 0
-    assert "1 episodes played again" in capsys.readouterr().out
+    assert "1 episode played again" in capsys.readouterr().out
     mean_colour(Path("c.onnx"), (60, 80), weight=(1, 2, 3))
     main(["verify", "runs/r", "--replay", "1"])
     assert "the checkpoint of policy 'onnx:c.onnx' is no longer the one that played" in "".join(capsys.readouterr())

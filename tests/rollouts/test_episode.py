@@ -90,6 +90,11 @@ def test_an_exception_is_data_and_scrubbed(monkeypatch: pytest.MonkeyPatch) -> N
     assert dict(episode.out_of_schema_by_cause) == {"policy_error": 5}
 
 
+def test_a_policy_that_would_end_the_process_ends_nothing() -> None:
+    _, recording = play(ScriptedPolicy([SystemExit(3), DOWN]))
+    assert (recording.decisions[0].schema_error, recording.decisions[0].error) == ("policy_error", "SystemExit: 3")
+
+
 @pytest.mark.parametrize(
     "broken",
     [

@@ -1,10 +1,11 @@
 from __future__ import annotations
 
+import struct
 from pathlib import Path
 
 import pytest
 
-from rollouts.doom.game_files import check_wad, here, is_wad
+from rollouts.doom.game_files import check_wad, here
 from rollouts.errors import ScenarioError
 from rollouts.scenario import GameFile
 
@@ -27,15 +28,30 @@ def test_a_path_stays_as_it_is() -> None:
     assert here("/somewhere/my.wad") == Path("/somewhere/my.wad")
 
 
+LUMP = struct.pack("<ii8s", 0, 0, b"MAP01")
+
+
+@pytest.mark.parametrize("magic", [b"IWAD", b"PWAD"])
+def test_a_wad_is_known_by_its_header(magic: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "some.wad"
+    path.write_bytes(struct.pack("<4sii", magic, 1, 12) + LUMP)
+    assert check_wad(path) == path
+
+
 @pytest.mark.parametrize(
-    ("content", "is_one"), [(b"IWAD1234", True), (b"PWAD", True), (b"ZWAD", False), (b"PWA", False), (b"", False)]
+    ("content", "says"),
+    [
+        (b"ZWAD" + struct.pack("<ii", 1, 12) + LUMP, "it begins with b'ZWAD', not with IWAD or PWAD"),
+        (b"", "it begins with b'', not with IWAD or PWAD"),
+        (b"PWAD1234", "it ends after 8 bytes, in its header"),
+        (b"PWAD" + b"\xff" * 8, "its directory of -1 lumps from byte -1 on is not within its 12 bytes"),
+        (b"PWAD" + struct.pack("<ii", 2, 12) + LUMP, "its directory of 2 lumps from byte 12 on is not within its 28"),
+        (b"PWAD" + struct.pack("<ii", 1, 4) + LUMP, "its directory of 1 lumps from byte 4 on is not within its 28"),
+    ],
 )
-def test_a_wad_is_known_by_its_magic(content: bytes, is_one: bool, tmp_path: Path) -> None:
-    assert is_wad(content) is is_one
+def test_what_is_no_wad_is_refused_by_what_is_wrong(content: bytes, says: str, tmp_path: Path) -> None:
     path = tmp_path / "some.wad"
     path.write_bytes(content)
-    if is_one:
-        assert check_wad(path) == path
-    else:
-        with pytest.raises(ScenarioError, match=r"some\.wad is no wad: it begins with"):
-            check_wad(path)
+    with pytest.raises(ScenarioError) as told:
+        check_wad(path)
+    assert str(told.value).startswith(f"wad {path} is no wad: {says}")
