@@ -41,8 +41,9 @@ def verify(
         raise UsageError(f"--replay is {replay_episodes}: must be 0 or above")
     committed = CommittedRun.open(find_run(run))
     found = differences(committed, {SECTION: _as_weighted})
-    why_not = why_no_replay(committed) if replay_episodes else None
-    chosen = [] if why_not else spread(recorded_episodes(committed), replay_episodes)
+    episodes = recorded_episodes(committed) if replay_episodes else []
+    why_not = why_no_replay(committed, episodes) if replay_episodes else None
+    chosen = [] if why_not else spread(episodes, replay_episodes)
     found += replay(committed, chosen)
     if as_json:
         told = {"run_id": committed.folder.run_id, "location": committed.folder.describe(), "differences": found}

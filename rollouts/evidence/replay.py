@@ -58,13 +58,13 @@ def spread(episodes: Sequence[Recorded], count: int) -> list[Recorded]:
     return [episodes[i * len(episodes) // count] for i in range(count)]
 
 
-def why_no_replay(run: CommittedRun) -> str | None:
-    """Why no episode of the run can be played again alike; None where each can."""
+def why_no_replay(run: CommittedRun, episodes: Sequence[Recorded]) -> str | None:
+    """Why none of the run's recorded `episodes` can be played again alike; None where each can."""
     config = RunConfig.from_dict(run.record["configuration"])
     realtime = config.real_time()
     if realtime is not None and realtime.latency_ms is None:
         return "the latency was measured while the game went on, and no measurement repeats itself"
-    if not recorded_episodes(run):
+    if not episodes:
         return "no episode was completed by a policy that can be asked again (a model behind an endpoint is not)"
     return _what_is_gone(run, config)
 
