@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from grading.credit import CreditSettings
 from grading.grader import GraderSettings
 from grading.order import GradingOrder
 from grading.played_here import JudgeHere
@@ -26,6 +27,7 @@ from rollouts.commits import RunCommits
 from rollouts.config import RunConfig
 from rollouts.errors import BudgetSpent
 from rollouts.evidence.committed_run import CommittedRun
+from rollouts.evidence.manifest import write_evidence
 from rollouts.identity import RunFacts
 from rollouts.plan import PlanGroup, make_plan
 from rollouts.records import PolicyDescription, SideReport, Snapshot, Unit
@@ -179,3 +181,32 @@ class Desk:
 
 def wait_for(work: Coroutine[Any, Any, SideReport]) -> SideReport:
     return asyncio.run(work)
+
+
+def order_at(root: Path) -> GradingOrder:
+    """The order of `judged_run`."""
+    return make_order(root, grader=GRADER, summarizer=SUMMARIZER, credit=CreditSettings())
+
+
+def judged_run(root: Path) -> None:
+    """Seeds 1 to 3 played, summarized, graded and credited below `root`, with its evidence."""
+    desk, order = Desk.at(played_run(root, seeds=(1, 2, 3))), order_at(root)
+    desk.summarize(order, Model())
+    desk.grade(order, Model())
+    desk.leave()
+    write_evidence(desk.run)
+
+
+def opened(root: Path) -> CommittedRun:
+    return CommittedRun.open(RunFolder(open_storage(root), RUN_ID))
+
+
+def id_of(root: Path, table: str) -> str:
+    """Whose shards those of a side table are; calls are the grader's."""
+    order = order_at(root)
+    return str({"summaries": order.summarizer_id, "credit": order.credit_id}.get(table, order.grader_id))
+
+
+def shard(root: Path, table: str, id: str = "") -> Path:
+    """The part of unit 0."""
+    return root / RUN_ID / table / (id or id_of(root, table)) / "part-0000000-0.parquet"

@@ -11,30 +11,23 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet as pq
 
-from grading.credit import CreditSettings
-from grading.order import GradingOrder
-from rollouts.evidence.committed_run import CommittedRun
 from rollouts.evidence.manifest import write_evidence
 from rollouts.evidence.verify import differences
-from rollouts.run.run_folder import RunFolder
-from rollouts.store.storage import LocalStorage
-from tests.judged_runs import GRADER, RUN_ID, SUMMARIZER, Desk, Model, make_order, played_run
+from tests.judged_runs import (
+    RUN_ID,
+    judged_run,
+    opened,
+    order_at,
+    shard,
+)
 
 Change = Callable[[pa.Table], pa.Table]
-
-
-def order_at(root: Path) -> GradingOrder:
-    return make_order(root, grader=GRADER, summarizer=SUMMARIZER, credit=CreditSettings())
 
 
 @pytest.fixture(scope="module")
 def judged(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("judged")
-    desk, order = Desk.at(played_run(root, seeds=(1, 2, 3))), order_at(root)
-    desk.summarize(order, Model())
-    desk.grade(order, Model())
-    desk.leave()
-    write_evidence(desk.run)
+    judged_run(root)
     return root
 
 
@@ -42,16 +35,6 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def root(judged: Path, tmp_path: Path) -> Path:
     shutil.copytree(judged, tmp_path / "run")
     return tmp_path / "run"
-
-
-def opened(root: Path) -> CommittedRun:
-    return CommittedRun.open(RunFolder(LocalStorage(root), RUN_ID))
-
-
-def shard(root: Path, table: str) -> Path:
-    order = order_at(root)
-    ids = {"grades": order.grader_id, "summaries": order.summarizer_id, "credit": order.credit_id}
-    return root / RUN_ID / table / (ids.get(table) or str(order.grader_id)) / "part-0000000-0.parquet"
 
 
 def found(root: Path, table: str, change: Change) -> str:
