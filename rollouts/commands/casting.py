@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from rollouts.config import RunConfig
 from rollouts.errors import RolloutsError, UsageError
 from rollouts.policies.base import ActsInBatches, ChecksScenario, HasReset, Policy, closing_policy
-from rollouts.policies.registry import make_policy
+from rollouts.policies.mixture import MixturePolicy
+from rollouts.policies.registry import make_policy, nested
 from rollouts.records import PolicyDescription
 from rollouts.scenarios import Scenario
 from rollouts.scrub import describe_error
@@ -16,10 +17,11 @@ from rollouts.settings import flag
 
 @dataclass(frozen=True)
 class Seen:
-    """`batched`: whether a policy server can hold it, since it answers in batches and remembers no episode."""
+    """`batched`: as what a policy server can hold it, or the policy inside it; None where that does not answer in
+    batches, or remembers episodes."""
 
     who: PolicyDescription
-    batched: bool = False
+    batched: str | None = None
 
 
 def look_at_policies(config: RunConfig, scenarios: tuple[Scenario, ...]) -> dict[str, Seen]:
@@ -46,14 +48,20 @@ def look_at_policies(config: RunConfig, scenarios: tuple[Scenario, ...]) -> dict
 def _look_at(spec: str, scenarios: tuple[Scenario, ...], config: RunConfig) -> Seen:
     try:
         with closing_policy(make_policy(spec, scenarios[0], None, config.model_settings)) as policy:
-            batched = isinstance(policy, ActsInBatches) and not isinstance(policy, HasReset)
+            batched = nested(spec)[-1] if _answers_in_batches(policy) else None
             _check(policy, spec, scenarios, config)
-            _check_gpu(policy, spec, served=batched and config.policy_server > 0, config=config)
+            _check_gpu(policy, spec, served=bool(batched and config.policy_server), config=config)
             return Seen(policy.describe(), batched)
     except RolloutsError:
         raise
     except Exception as error:  # noqa: BLE001  a user's class may raise anything
         return Seen(PolicyDescription(spec, "model", note=f"could not be made: {describe_error(error)}"))
+
+
+def _answers_in_batches(policy: Policy) -> bool:
+    """Of a mixture, the policy inside."""
+    asked = policy.inner if isinstance(policy, MixturePolicy) else policy
+    return isinstance(asked, ActsInBatches) and not isinstance(asked, HasReset)
 
 
 def _check(policy: Policy, spec: str, scenarios: tuple[Scenario, ...], config: RunConfig) -> None:

@@ -122,6 +122,14 @@ class ChecksScenario(Protocol):
         ...
 
 
+class OpensPolicies(Protocol):
+    """Holds policies outside the workers; picklable."""
+
+    def open(self, spec: str, scenario: Scenario) -> Policy | None:
+        """A policy that asks the one held elsewhere; None for one that is not held there."""
+        ...
+
+
 def _nobody_makes(spec: str) -> Policy:
     raise UsageError(f"policy {spec!r} cannot be made here")
 
