@@ -92,7 +92,9 @@ def make_policy(  # noqa: PLR0913, PLR0917  all but two have defaults
         return POLICIES[name](PolicyContext(scenario, argument or None, make, gpus, settings, calls))
     found = _user_class(spec)
     limit_torch_memory(gpus)
-    return _widen(found(), spec)
+    made = found()
+    limit_torch_memory(gpus)  # it may have imported torch only now
+    return _widen(made, spec)
 
 
 def _user_class(spec: str) -> type:
