@@ -86,9 +86,13 @@ class PolicyServer:
             self._batchers[spec] = Batcher(policy.act_batch, self._serving.most, self._serving.wait_s)
         return await self._batchers[spec].ask(asker, question)
 
-    async def door(self) -> str:
-        """Where askers of the same machine find it, without Ray in between."""
-        return await self._door.open()
+    async def door(self) -> str | None:
+        """Where askers of the same machine find it, without Ray in between; None where there can be no socket, such as
+        in a temporary folder whose name is too long for one."""
+        try:
+            return await self._door.open()
+        except OSError:
+            return None
 
     async def seat(self) -> int:
         """A number for each asker, so that they spread evenly over the servers."""

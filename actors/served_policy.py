@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 from uuid import uuid4
@@ -111,11 +112,11 @@ class Ask(Protocol):
 
 def _open_line(server: Any, patience_s: float) -> Ask:
     """Straight to a server of this machine, else through Ray."""
-    path: str = _told(server, server.door.remote(), patience_s)
-    try:
-        return _Straight(server, SocketLine(path, patience_s), patience_s)
-    except OSError:
-        return _ThroughRay(server, patience_s)
+    path: str | None = _told(server, server.door.remote(), patience_s)
+    if path is not None:
+        with suppress(OSError):
+            return _Straight(server, SocketLine(path, patience_s), patience_s)
+    return _ThroughRay(server, patience_s)
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import time
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from dataclasses import replace
@@ -25,10 +26,12 @@ from rollouts.policies.registry import make_policy
 from rollouts.policies.server_messages import pack_question, read_outcome
 from rollouts.pools.pool import Failure
 from rollouts.records import Answer, Frame, Snapshot
+from rollouts.scratch import sweep_scratch
 from rollouts.store.storage import open_storage
 from tests import language_models
-from tests.console import rollouts
+from tests.console import Started, left_over, rollouts
 from tests.onnx_files import mean_colour
+from tests.processes import descendants
 from tests.served import MARK
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default")]
@@ -73,6 +76,9 @@ def test_the_class_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     from actors.policy_server import PolicyServer
 
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    too_long = tmp_path / ("long" * 30)
+    too_long.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(too_long))
 
     async def main() -> None:
         server = PolicyServer(serving(tmp_path, SPELLS))
@@ -80,6 +86,7 @@ def test_the_class_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         assert isinstance(held, dict)
         assert (held[SPELLS].who.model, held[SPELLS].frames) == ("spelling", False)
         four = Question(Snapshot(0), "four", OPTIONS, None)
+        assert await server.door() is None
         outcomes = await asyncio.gather(*(server.answer(SPELLS, str(n), four) for n in range(8)))
         assert [outcome.choice for outcome in outcomes if isinstance(outcome, Answer)] == ["turn left"] * 8
         assert await server.calls() == 1
@@ -238,13 +245,22 @@ def test_a_run_whose_server_dies_is_what_an_undisturbed_run_is(tmp_path: Path) -
     assert steps(wild)["raw_reply"].nunique() <= 2
 
 
-def test_a_mixture_around_a_served_network_is_the_one_around_a_network_of_its_own(tmp_path: Path) -> None:
-    """Draws, teacher and rows are the same; only the network sits elsewhere."""
+KILLED = ((1, "ray::PolicyServer"), (3, "ray::RolloutActor"), (5, "driver"))
+"""What dies once so many units are committed."""
+
+
+def test_wherever_it_is_killed_a_served_run_is_the_one_whose_worker_owns_its_network(
+    tmp_path: Path, ray_dir: str
+) -> None:
+    """Also of a mixture: draws, teacher and rows are the same; only the network sits elsewhere."""
     mean_colour(tmp_path / "c.onnx", (60, 80))
-    policies = ("--policy", "mixture:0.5:onnx:c.onnx", "--policy", "onnx:c.onnx")
-    for run_id, place in (("served", SERVED), ("own", ("--pool", "local"))):
-        words = ("run", *RUN[:-1], run_id, *policies, *place)
-        rollouts(tmp_path, *words)
+    game = ("run", *RUN[:-2], "--policy", "mixture:0.5:onnx:c.onnx", "--policy", "onnx:c.onnx")
+    words = (*game, *SERVED, "--run-id", "served")
+    _killed(Started(tmp_path, words, {"TMPDIR": ray_dir}))
+    sweep_scratch(min_age_s=0, place=Path(ray_dir))
+    assert list(Path(ray_dir).glob("doom-rollouts-*")) == []
+    rollouts(tmp_path, *words)
+    rollouts(tmp_path, *game, "--pool", "local", "--run-id", "own")
     served, own = (
         pd.read_parquet(tmp_path / "runs" / run / "steps").sort_values(["policy", "seed", "tick"], ignore_index=True)
         for run in ("served", "own")
@@ -254,6 +270,18 @@ def test_a_mixture_around_a_served_network_is_the_one_around_a_network_of_its_ow
     asked = served[served["policy"].str.startswith("mixture")]["asked"]
     assert 40 < asked.sum() < 80 < len(asked)
     assert served["latency_ms"].notna().equals(served["asked"])
+
+
+def _killed(run: Started) -> None:
+    """No process of it is left."""
+    for committed, name in KILLED:
+        while len(list((run.folder / "runs/served/episodes").glob("part-*.parquet"))) < committed:
+            assert run.process.poll() is None
+            time.sleep(0.02)
+        victim = run.process if name == "driver" else descendants(name, run.process.pid)[0]
+        victim.kill()
+    run.process.communicate()
+    assert left_over(patience_s=60) == []
 
 
 def test_a_mixture_cannot_hold_a_mixture_on_a_server_either(tmp_path: Path) -> None:
