@@ -20,7 +20,7 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
         "scenario scenarios rubrics rules measures stock observation frames metrics calibration",
         "doom policies store calls",
         "toml_table scenario_file scenario_texts read_files",
-        "episode realtime plan config grading_config identity shards",
+        "episode realtime plan config config_checks grading_config identity shards",
         "run",
         "policy_calls",
         "worker worker_log",
