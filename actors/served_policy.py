@@ -18,7 +18,7 @@ from rollouts.policies.network_inputs import Size, resized
 from rollouts.policies.server_messages import pack_question, read_outcome
 from rollouts.policies.socket_line import SocketLine
 from rollouts.records import Answer, Frame, PolicyDescription, Snapshot
-from rollouts.scenarios import Scenario
+from rollouts.scenarios.scenario import Scenario
 
 ANSWER_S = 60.0
 BACK_S = 90.0

@@ -17,7 +17,8 @@ from rollouts.policies.reply_rules import Wanted
 from rollouts.read_files import ReadFiles, read_files, rubric_with_whole_path, with_whole_path
 from rollouts.realtime import Meanwhile, RealTime
 from rollouts.rubrics import RUBRICS
-from rollouts.scenarios import PUBLISHED_SCENARIOS, SCENARIOS, Scenario
+from rollouts.scenarios.registry import PUBLISHED_SCENARIOS, SCENARIOS
+from rollouts.scenarios.scenario import Scenario
 from rollouts.seeds import PUBLISHED, parse_seeds
 from rollouts.settings import Given, Kind, convert, flag, layers, unknown
 

@@ -22,7 +22,7 @@ from rollouts.metrics import percentile
 from rollouts.policies.base import HasReset, Policy, SeesTick
 from rollouts.realtime import Course, Game, RealTime
 from rollouts.records import Answer, Decision, EndReason, Episode, EpisodeKey, Snapshot
-from rollouts.scenarios import Environment, Metric, Outcome, Scenario
+from rollouts.scenarios.scenario import Environment, Metric, Outcome, Scenario
 from rollouts.scrub import describe_error
 from rollouts.streams import stream
 

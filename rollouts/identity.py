@@ -13,7 +13,7 @@ from rollouts.config import RunConfig
 from rollouts.errors import UsageError
 from rollouts.naming import slug
 from rollouts.records import PolicyDescription
-from rollouts.scenarios import Scenario
+from rollouts.scenarios.scenario import Scenario
 from rollouts.settings import one_line
 
 BENCHMARK = "doom"

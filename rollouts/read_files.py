@@ -12,8 +12,9 @@ from pathlib import Path
 
 from rollouts.errors import UsageError
 from rollouts.rubrics import RUBRICS
-from rollouts.scenario_file import is_scenario_file, read_scenario
-from rollouts.scenarios import Scenario, find_scenario
+from rollouts.scenario_files.from_toml import is_scenario_file, read_scenario
+from rollouts.scenarios.registry import find_scenario
+from rollouts.scenarios.scenario import Scenario
 from rollouts.settings import flag, one_line, unknown
 
 

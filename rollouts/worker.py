@@ -26,7 +26,7 @@ from rollouts.policies.registry import make_policy
 from rollouts.policy_calls import CallLog, CallOrder, PolicyCalls, calls_id
 from rollouts.records import Decision, Episode, EpisodeFailure, EpisodeKey, SideReport, Unit, UnitReport
 from rollouts.run.run_folder import RunFolder
-from rollouts.scenarios import Capture, Environment, Scenario
+from rollouts.scenarios.scenario import Capture, Environment, Scenario
 from rollouts.scratch import ScratchFolder
 from rollouts.scrub import describe_error
 from rollouts.shards.rows import Provenance

@@ -12,7 +12,8 @@ import numpy as np
 from rollouts.doom.environment import make_environment
 from rollouts.pools.stall import kill_engines
 from rollouts.records import Answer, EpisodeKey, PolicyDescription, Snapshot
-from rollouts.scenarios import SCENARIOS, Capture, Environment, Scenario
+from rollouts.scenarios.registry import SCENARIOS
+from rollouts.scenarios.scenario import Capture, Environment, Scenario
 
 
 class _First:

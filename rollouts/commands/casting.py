@@ -10,7 +10,7 @@ from rollouts.policies.base import ActsInBatches, ChecksScenario, HasReset, Poli
 from rollouts.policies.mixture import MixturePolicy
 from rollouts.policies.registry import make_policy, nested
 from rollouts.records import PolicyDescription
-from rollouts.scenarios import Scenario
+from rollouts.scenarios.scenario import Scenario
 from rollouts.scrub import describe_error
 from rollouts.settings import flag
 

@@ -21,7 +21,7 @@ from rollouts.plan import PlanGroup
 from rollouts.policies.registry import nested
 from rollouts.provenance import package_versions
 from rollouts.run.run_folder import RunFolder
-from rollouts.scenarios import Scenario
+from rollouts.scenarios.scenario import Scenario
 from rollouts.settings import flag
 from rollouts.store.storage import Storage
 from rollouts.worker import WorkOrder

@@ -20,7 +20,7 @@ from rollouts.calls.chat_records import ChatReply, ChatRequest, WireName
 from rollouts.errors import UsageError
 from rollouts.policies.model_settings import ModelSettings
 from rollouts.records import Answer, EpisodeKey, PolicyDescription, Snapshot
-from rollouts.scenarios import Scenario, Teacher
+from rollouts.scenarios.scenario import Scenario, Teacher
 
 
 class Policy(Protocol):

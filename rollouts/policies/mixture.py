@@ -14,7 +14,7 @@ import numpy as np
 from rollouts.errors import UsageError
 from rollouts.policies.base import ChecksScenario, HasReset, PolicyContext, SeesTick, close_policy, teacher_of
 from rollouts.records import Answer, EpisodeKey, PolicyDescription, Snapshot
-from rollouts.scenarios import Scenario
+from rollouts.scenarios.scenario import Scenario
 from rollouts.streams import substream
 
 NAME = "mixture"

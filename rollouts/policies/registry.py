@@ -28,7 +28,7 @@ from rollouts.policies.oracle import OraclePolicy
 from rollouts.policies.text_only import TextBackend, TextOnlyPolicy
 from rollouts.policies.torch_network import make_torch_policy
 from rollouts.policies.uniform import RandomPolicy
-from rollouts.scenarios import Scenario
+from rollouts.scenarios.scenario import Scenario
 
 POLICIES: dict[str, PolicyFactory] = {
     "chat": ChatPolicy,

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from rollouts.cli import main
-from rollouts.scenarios import SCENARIOS
+from rollouts.scenarios.registry import SCENARIOS
 
 SMALL = ("--scenario", "defend_the_center", "--seeds", "0:2", "--step-cap", "3", "--pool", "local")
 
@@ -298,7 +298,8 @@ def test_a_users_scenario_that_is_wrong_is_one_line(
 ) -> None:
     module = f"wrong_{uuid.uuid4().hex}"
     (tmp_path / f"{module}.py").write_text(
-        "from dataclasses import replace\nfrom rollouts.scenarios import *\nfrom rollouts.scenarios import SCENARIOS\n"
+        "from dataclasses import replace\nfrom rollouts.scenarios.scenario import *\n"
+        "from rollouts.scenarios.registry import SCENARIOS\n"
         f'MINE = replace(SCENARIOS["defend_the_center"], name="mine", {changes})\n'
     )
     refused(rollouts("run", "--scenario", f"{module}:MINE", "--pool", "local"), named)
@@ -323,7 +324,7 @@ def test_growth_keeps_when_and_by_what_the_run_was_started(rollouts: Any, tmp_pa
 FLAKY = """
 from dataclasses import replace
 from pathlib import Path
-from rollouts.scenarios import SCENARIOS
+from rollouts.scenarios.registry import SCENARIOS
 from rollouts.policies.oracle import OraclePolicy
 
 class Flaky:

@@ -8,7 +8,7 @@ import pytest
 
 from rollouts.config import RunConfig, load_config
 from rollouts.errors import UsageError
-from rollouts.scenarios import SCENARIOS
+from rollouts.scenarios.registry import SCENARIOS
 
 BOTH = ("defend_the_center", "health_gathering")
 

@@ -13,7 +13,7 @@ from rollouts.policies.oracle import OraclePolicy
 from rollouts.policies.text_only import TextOnlyPolicy
 from rollouts.policies.uniform import RandomPolicy
 from rollouts.records import Answer, Episode, EpisodeKey, Snapshot, Transition
-from rollouts.scenarios import Scenario
+from rollouts.scenarios.scenario import Scenario
 from tests.doubles import (
     COUNTING,
     BrokenResetEnvironment,

@@ -17,9 +17,9 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
     frozenset(names.split())
     for names in (
         "records errors naming importing prompt_files streams hashing scrub settings seeds signals provenance scratch",
-        "scenario scenarios rubrics rules measures stock observation frames metrics calibration",
+        "scenarios rubrics observation frames metrics calibration",
         "doom policies store calls",
-        "toml_table scenario_file scenario_texts read_files",
+        "scenario_files read_files",
         "episode realtime plan config config_checks grading_config identity shards",
         "run",
         "policy_calls",

@@ -15,7 +15,7 @@ from rollouts.identity import RunFacts, identity
 from rollouts.policies.registry import make_policy
 from rollouts.records import PlannedEpisode, Unit
 from rollouts.run.run_folder import RunFolder
-from rollouts.scenarios import SCENARIOS
+from rollouts.scenarios.registry import SCENARIOS
 from rollouts.store.storage import open_storage
 from rollouts.worker import Worker, WorkOrder
 from tests.scenario_files import write_line

@@ -6,11 +6,11 @@ when it stood in the centre hit in 7 of 32 episodes, random in 5. So there is no
 
 from __future__ import annotations
 
-from rollouts.measures import SUCCESS
 from rollouts.observation import StateText
 from rollouts.rubrics import bare
-from rollouts.scenario import Baselines, EngineSetup, Scenario
-from rollouts.stock.common import ATTACK, SEEDS, TURN_LEFT, TURN_RIGHT
+from rollouts.scenarios.measures import SUCCESS
+from rollouts.scenarios.scenario import Baselines, EngineSetup, Scenario
+from rollouts.scenarios.stock.common import ATTACK, SEEDS, TURN_LEFT, TURN_RIGHT
 
 PREDICT_POSITION = Scenario(
     name="predict_position",

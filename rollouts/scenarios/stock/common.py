@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rollouts.scenario import Action
+from rollouts.scenarios.scenario import Action
 
 SEEDS: tuple[int, ...] = tuple(range(32))
 """For scenarios without a published protocol: those that their baselines are measured on."""

@@ -11,9 +11,9 @@ from rollouts.doom.perception import ITEMS, MONSTERS
 from rollouts.errors import ScenarioError
 from rollouts.observation import COUNTERS, MOST_SHOWN, WORDS, Clearance, Position, Range, StateText
 from rollouts.records import Snapshot, ThingKind
-from rollouts.rules import Rule, Rules
-from rollouts.scenario import Teacher
-from rollouts.toml_table import Table
+from rollouts.scenario_files.toml_table import Table
+from rollouts.scenarios.rules import Rule, Rules
+from rollouts.scenarios.scenario import Teacher
 
 KINDS: tuple[ThingKind, ...] = get_args(ThingKind)
 _BANDS = ("left", "ahead", "right")

@@ -13,13 +13,13 @@ import rollouts.doom.engine as doom
 from rollouts.doom.cfg import STOCK_CFGS, wads_of
 from rollouts.doom.game_files import why_no_wad
 from rollouts.errors import ScenarioError, UsageError
-from rollouts.measures import METRICS
 from rollouts.rubrics import RUBRICS
-from rollouts.scenario import Action, Baselines, EngineSetup, GameFile, Metric, PassiveLoss, Scenario, Source
-from rollouts.scenario_texts import Taught, Text, read_teacher, read_text
+from rollouts.scenario_files.texts import Taught, Text, read_teacher, read_text
+from rollouts.scenario_files.toml_table import Table
+from rollouts.scenarios.measures import METRICS
+from rollouts.scenarios.scenario import Action, Baselines, EngineSetup, GameFile, Metric, PassiveLoss, Scenario, Source
 from rollouts.seeds import parse_seeds
 from rollouts.settings import one_line
-from rollouts.toml_table import Table
 
 SUFFIX = ".toml"
 _KEYS = (

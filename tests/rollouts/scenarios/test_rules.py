@@ -2,8 +2,8 @@ import pytest
 
 from rollouts.errors import ScenarioError
 from rollouts.records import DepthBands, Snapshot, Thing, ThingKind
-from rollouts.rules import Rule, Rules, towards
-from rollouts.scenarios import SCENARIOS
+from rollouts.scenarios.registry import SCENARIOS
+from rollouts.scenarios.rules import Rule, Rules, towards
 
 MEDIKIT_AHEAD = Thing("Medikit", "item", 0.5, 0.9)
 DEMON_AHEAD = Thing("Demon", "monster", 0.5, 0.9)

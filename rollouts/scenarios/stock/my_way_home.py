@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from rollouts.measures import GOAL
 from rollouts.observation import StateText
 from rollouts.rubrics import both
-from rollouts.rules import Rule, Rules, towards
-from rollouts.scenario import Baselines, EngineSetup, Scenario
-from rollouts.stock.common import FORWARD, MOVE_LEFT, MOVE_RIGHT, SEEDS, TURN_LEFT, TURN_RIGHT
+from rollouts.scenarios.measures import GOAL
+from rollouts.scenarios.rules import Rule, Rules, towards
+from rollouts.scenarios.scenario import Baselines, EngineSetup, Scenario
+from rollouts.scenarios.stock.common import FORWARD, MOVE_LEFT, MOVE_RIGHT, SEEDS, TURN_LEFT, TURN_RIGHT
 
 MY_WAY_HOME = Scenario(
     name="my_way_home",

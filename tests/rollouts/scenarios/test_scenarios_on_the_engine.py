@@ -11,8 +11,9 @@ from rollouts.doom.environment import make_environment
 from rollouts.episode import EpisodeRules, run_episode
 from rollouts.policies.registry import make_policy
 from rollouts.records import Episode, EpisodeKey
-from rollouts.rules import Rules
-from rollouts.scenarios import SCENARIOS, Environment, Scenario
+from rollouts.scenarios.registry import SCENARIOS
+from rollouts.scenarios.rules import Rules
+from rollouts.scenarios.scenario import Environment, Scenario
 from tests.doubles import Recording
 
 STEP_CAP = 100

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from rollouts.measures import KILLS
 from rollouts.observation import StateText
 from rollouts.rubrics import both
-from rollouts.rules import Rule, Rules, towards
-from rollouts.scenario import Baselines, EngineSetup, Scenario
-from rollouts.stock.common import ATTACK, SEEDS, TURN_LEFT, TURN_RIGHT
+from rollouts.scenarios.measures import KILLS
+from rollouts.scenarios.rules import Rule, Rules, towards
+from rollouts.scenarios.scenario import Baselines, EngineSetup, Scenario
+from rollouts.scenarios.stock.common import ATTACK, SEEDS, TURN_LEFT, TURN_RIGHT
 
 _LOOKING = "Look only at the nearest monster"
 _CRITERIA = {

@@ -1,24 +1,11 @@
-"""The scenarios by name. To add one: a file in rollouts/stock/, and a line in SCENARIOS."""
+"""The scenarios by name. To add one: a file in rollouts/scenarios/stock/, and a line in SCENARIOS."""
 
 from __future__ import annotations
 
 from rollouts.errors import UsageError
 from rollouts.importing import import_object
-from rollouts.scenario import (
-    TICS_PER_S,
-    Action,
-    Baselines,
-    Capture,
-    EngineSetup,
-    Environment,
-    EnvironmentFactory,
-    Metric,
-    Outcome,
-    PassiveLoss,
-    Scenario,
-    Teacher,
-)
-from rollouts.stock import (
+from rollouts.scenarios.scenario import Scenario
+from rollouts.scenarios.stock import (
     basic,
     deadly_corridor,
     deathmatch,
@@ -28,24 +15,6 @@ from rollouts.stock import (
     predict_position,
     take_cover,
 )
-
-__all__ = [
-    "PUBLISHED_SCENARIOS",
-    "SCENARIOS",
-    "TICS_PER_S",
-    "Action",
-    "Baselines",
-    "Capture",
-    "EngineSetup",
-    "Environment",
-    "EnvironmentFactory",
-    "Metric",
-    "Outcome",
-    "PassiveLoss",
-    "Scenario",
-    "Teacher",
-    "find_scenario",
-]
 
 SCENARIOS: dict[str, Scenario] = {
     scenario.name: scenario
@@ -78,5 +47,5 @@ def find_scenario(name: str) -> Scenario:
     choices = f"choose from {', '.join(SCENARIOS)}, or give module:ATTRIBUTE or a scenario file, FILE.toml"
     found = import_object(name, "scenario", choices)
     if not isinstance(found, Scenario):
-        raise UsageError(f"scenario {name!r} is a {type(found).__name__}, not a rollouts.scenarios.Scenario")
+        raise UsageError(f"scenario {name!r} is a {type(found).__name__}, not a rollouts.scenarios.scenario.Scenario")
     return found

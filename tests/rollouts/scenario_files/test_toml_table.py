@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from rollouts.errors import UsageError
-from rollouts.toml_table import Table
+from rollouts.scenario_files.toml_table import Table
 
 TOP = Table(
     "f.toml",

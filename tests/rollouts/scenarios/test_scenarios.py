@@ -7,8 +7,8 @@ import pytest
 
 from rollouts.errors import ScenarioError, UsageError
 from rollouts.records import Snapshot
-from rollouts.scenario import Metric, Outcome, Scenario
-from rollouts.scenarios import PUBLISHED_SCENARIOS, SCENARIOS, Action, find_scenario
+from rollouts.scenarios.registry import PUBLISHED_SCENARIOS, SCENARIOS, find_scenario
+from rollouts.scenarios.scenario import Action, Metric, Outcome, Scenario
 
 DEFEND, GATHER = SCENARIOS["defend_the_center"], SCENARIOS["health_gathering"]
 
@@ -60,7 +60,7 @@ def test_an_unknown_name_is_a_usage_error_with_the_choices() -> None:
 
 def test_a_users_scenario_is_found_by_module_and_attribute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "my_scenarios.py").write_text(
-        "from dataclasses import replace\nfrom rollouts.scenarios import SCENARIOS\n"
+        "from dataclasses import replace\nfrom rollouts.scenarios.registry import SCENARIOS\n"
         "MINE = replace(SCENARIOS['defend_the_center'], name='mine')\nNOT_ONE = 3\n"
     )
     monkeypatch.chdir(tmp_path)

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from rollouts.measures import KILLS
 from rollouts.observation import COUNTERS, StateText
 from rollouts.rubrics import both
-from rollouts.rules import Rule, Rules, towards
-from rollouts.scenario import Baselines, EngineSetup, Scenario
-from rollouts.stock.common import ATTACK, BACKWARD, FORWARD, MOVE_LEFT, MOVE_RIGHT, SEEDS, TURN_LEFT, TURN_RIGHT
+from rollouts.scenarios.measures import KILLS
+from rollouts.scenarios.rules import Rule, Rules, towards
+from rollouts.scenarios.scenario import Baselines, EngineSetup, Scenario
+from rollouts.scenarios.stock.common import (
+    ATTACK,
+    BACKWARD,
+    FORWARD,
+    MOVE_LEFT,
+    MOVE_RIGHT,
+    SEEDS,
+    TURN_LEFT,
+    TURN_RIGHT,
+)
 
 DEATHMATCH = Scenario(
     name="deathmatch",

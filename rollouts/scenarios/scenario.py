@@ -1,4 +1,4 @@
-"""What a scenario is. Those there are stand in rollouts/scenarios.py.
+"""What a scenario is. Those there are stand in registry.py.
 
 A scenario is data plus a few small functions. The loop that plays it knows nothing about Doom:
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rollouts.records import Snapshot
-from rollouts.scenario import TICS_PER_S, Metric, Outcome
+from rollouts.scenarios.scenario import TICS_PER_S, Metric, Outcome
 
 
 def _kills(last: Snapshot, decisions: int, tics: int) -> float:  # noqa: ARG001

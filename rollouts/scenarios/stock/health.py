@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from rollouts.measures import SURVIVAL
 from rollouts.observation import StateText
 from rollouts.rubrics import both
-from rollouts.rules import Rule, Rules, towards
-from rollouts.scenario import Baselines, EngineSetup, PassiveLoss, Scenario
-from rollouts.stock.common import FORWARD, SEEDS, TURN_LEFT, TURN_RIGHT
+from rollouts.scenarios.measures import SURVIVAL
+from rollouts.scenarios.rules import Rule, Rules, towards
+from rollouts.scenarios.scenario import Baselines, EngineSetup, PassiveLoss, Scenario
+from rollouts.scenarios.stock.common import FORWARD, SEEDS, TURN_LEFT, TURN_RIGHT
 
 _ACID = PassiveLoss(8, 32)
 _STEP_CAP = 525

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from rollouts.measures import SURVIVAL
 from rollouts.observation import Clearance, StateText
 from rollouts.rubrics import both
-from rollouts.rules import Rule, Rules
-from rollouts.scenario import Baselines, EngineSetup, Scenario
-from rollouts.stock.common import MOVE_LEFT, MOVE_RIGHT, SEEDS
+from rollouts.scenarios.measures import SURVIVAL
+from rollouts.scenarios.rules import Rule, Rules
+from rollouts.scenarios.scenario import Baselines, EngineSetup, Scenario
+from rollouts.scenarios.stock.common import MOVE_LEFT, MOVE_RIGHT, SEEDS
 
 _WALL: tuple[Clearance, ...] = ("wall directly ahead", "wall near")
 _TO_THE_LEFT = "VELOCITY_Y"

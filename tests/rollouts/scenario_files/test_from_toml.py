@@ -9,8 +9,8 @@ import pytest
 
 from rollouts.errors import UsageError
 from rollouts.records import DepthBands, Snapshot, Thing
-from rollouts.scenario import Action, Baselines, GameFile, Outcome, PassiveLoss, Scenario, Source
-from rollouts.scenario_file import read_scenario
+from rollouts.scenario_files.from_toml import read_scenario
+from rollouts.scenarios.scenario import Action, Baselines, GameFile, Outcome, PassiveLoss, Scenario, Source
 from tests.scenario_files import STOCK, write_line
 
 IMP = Thing("DoomImp", "monster", 0.5, 0.3)
@@ -83,7 +83,7 @@ def test_a_stock_cfg_goes_by_its_name_and_a_wad_that_a_cfg_names_is_found(tmp_pa
 
 def test_functions_of_a_module_take_the_place_of_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "mine_functions.py").write_text(
-        "from rollouts.scenario import Metric\n"
+        "from rollouts.scenarios.scenario import Metric\n"
         "def score(last, decisions, tics): return 2 * decisions\n"
         "def tell(snapshot, previous): return 'all is well'\n"
         "def teach(snapshot): return 'wait'\n"

@@ -1,8 +1,8 @@
 import pytest
 
-from rollouts.measures import METRICS
 from rollouts.records import Snapshot
-from rollouts.scenario import Outcome
+from rollouts.scenarios.measures import METRICS
+from rollouts.scenarios.scenario import Outcome
 
 LAST = Snapshot(0, health=37, kills=4)
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from rollouts.measures import REWARD
 from rollouts.observation import StateText
 from rollouts.rubrics import both
-from rollouts.rules import Rule, Rules, towards
-from rollouts.scenario import Baselines, EngineSetup, Scenario
-from rollouts.stock.common import ATTACK, MOVE_LEFT, MOVE_RIGHT, SEEDS
+from rollouts.scenarios.measures import REWARD
+from rollouts.scenarios.rules import Rule, Rules, towards
+from rollouts.scenarios.scenario import Baselines, EngineSetup, Scenario
+from rollouts.scenarios.stock.common import ATTACK, MOVE_LEFT, MOVE_RIGHT, SEEDS
 
 _GOAL = (
     "You stand in a room and can only step sideways and shoot. One monster stands by the opposite wall. "
