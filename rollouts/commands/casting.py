@@ -33,7 +33,9 @@ def look_at_policies(config: RunConfig, scenarios: tuple[Scenario, ...]) -> dict
         seen = _look_at(spec, scenarios, config)
         twin = next((other for other, known in found.items() if known.who.name == seen.who.name), None)
         if twin is not None:
-            raise UsageError(f"policies {twin!r} and {spec!r} both call themselves {seen.who.name!r}: rename one")
+            raise UsageError(
+                f"policies {twin!r} and {spec!r} both call themselves {seen.who.name!r}: keep one, or rename one"
+            )
         found[spec] = seen
     if config.policy_server and not any(seen.batched for seen in found.values()):
         raise UsageError(

@@ -168,7 +168,10 @@ def closing_policy(policy: Policy) -> Iterator[Policy]:
 def teacher_of(name: str, scenario: Scenario) -> Teacher:
     """The teacher that policy `name` cannot do without. Errors: UsageError."""
     if scenario.teacher is None:
-        raise UsageError(f"policy {name!r} needs a teacher, and scenario {scenario.name!r} has none")
+        raise UsageError(
+            f"policy {name!r} needs a teacher, and scenario {scenario.name!r} has none: give a policy that needs none, "
+            "such as random, or leave that scenario out"
+        )
     return scenario.teacher
 
 
