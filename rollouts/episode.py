@@ -8,17 +8,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from math import isfinite
 from time import perf_counter
 from typing import Protocol
 
-import numpy as np
-
 from rollouts.errors import BudgetSpent, RolloutsError, RunStopped, StorageError, TryVoid
 from rollouts.hashing import FramesHash, TrajectoryHash
 from rollouts.metrics import percentile
+from rollouts.policies.answer_check import checked_answer
 from rollouts.policies.base import HasReset, Policy, SeesTick
 from rollouts.realtime import Course, Game, RealTime
 from rollouts.records import Answer, Decision, EndReason, Episode, EpisodeKey, Snapshot
@@ -158,7 +157,7 @@ class _Asker:
     def _answer(self, snapshot: Snapshot, text: str, teacher_action: str | None) -> tuple[Answer, str | None]:
         """The policy's answer, and the scrubbed text of its exception where it raised one (that is data)."""
         try:
-            answer = _checked(self._policy.act(snapshot, text, self._options, self._instructions), teacher_action)
+            answer = checked_answer(self._policy.act(snapshot, text, self._options, self._instructions), teacher_action)
         except (TryVoid, BudgetSpent, RunStopped, StorageError):
             raise
         except (Exception, SystemExit) as error:  # noqa: BLE001  whatever a policy raises, the game goes on
@@ -184,44 +183,6 @@ def _thought_ms(answer: Answer, elapsed_ms: float) -> float:
         return 0.0
     said = answer.latency_ms
     return elapsed_ms if said is None or not isfinite(said) or said < 0 else float(said)
-
-
-def _checked(answer: object, teacher_action: str | None) -> Answer:
-    """The answer with plain types; TypeError or ValueError where it breaks the policy's contract."""
-    if not isinstance(answer, Answer):
-        raise TypeError(f"act returned {type(answer).__name__}, not an Answer")
-    choice = answer.choice
-    if choice is not None and not isinstance(choice, str):
-        answer = replace(answer, choice=str(choice))
-    _check_types(answer)
-    _check_actor(answer, teacher_action)
-    if any(type(value) is not float for value in answer.probabilities.values()):
-        answer = replace(answer, probabilities={name: float(p) for name, p in answer.probabilities.items()})
-    return answer
-
-
-_TEXTS = (*("cause", "detail", "parse_rule", "policy_text", "messages", "raw_reply", "finish_reason", "model_version"),)
-_NUMBERS = ("confidence", "latency_ms", "option_mass", "probability_bound")
-_COUNTS = ("tokens_in", "tokens_out")
-
-
-def _check_types(answer: Answer) -> None:
-    """What stands in the row's other columns. Errors: TypeError naming the field."""
-    for names, wanted in ((_TEXTS, str), (_NUMBERS, int | float | np.number), (_COUNTS, int | np.integer)):
-        for name in names:
-            value = getattr(answer, name)
-            if value is not None and not isinstance(value, wanted):
-                raise TypeError(f"{name} is {type(value).__name__}, not {getattr(wanted, '__name__', wanted)}")
-
-
-def _check_actor(answer: Answer, teacher_action: str | None) -> None:
-    """Only the scenario's own teacher can act in the policy's place, and then the policy was not asked."""
-    if answer.acted_by not in ("policy", "teacher"):
-        raise ValueError(f"acted_by is {answer.acted_by!r}, not 'policy' or 'teacher'")
-    if answer.asked is not (answer.acted_by == "policy"):
-        raise ValueError(f"asked is {answer.asked!r} where the {answer.acted_by} acted")
-    if not answer.asked and answer.choice != teacher_action:
-        raise ValueError(f"the teacher is said to have chosen {answer.choice!r}, but chose {teacher_action!r}")
 
 
 def _complete(asked: _Asked, course: Course, capped: bool) -> Decision:

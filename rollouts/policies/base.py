@@ -122,6 +122,15 @@ class ChecksScenario(Protocol):
         ...
 
 
+@runtime_checkable
+class TriesOut(Protocol):
+    """A policy that can be asked a question of no game at all, before anybody plays."""
+
+    def try_out(self, options: tuple[str, ...], instructions: str | None) -> None:
+        """Errors: TypeError or ValueError where the answer is none."""
+        ...
+
+
 def _nobody_makes(spec: str) -> Policy:
     raise UsageError(f"policy {spec!r} cannot be made here")
 
