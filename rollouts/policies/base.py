@@ -19,6 +19,7 @@ import numpy as np
 from rollouts.calls.chat_records import ChatReply, ChatRequest, WireName
 from rollouts.errors import UsageError
 from rollouts.policies.model_settings import ModelSettings
+from rollouts.policies.reply_rules import SchemaError
 from rollouts.records import Answer, EpisodeKey, PolicyDescription, Snapshot
 from rollouts.scenarios import Scenario, Teacher
 
@@ -84,8 +85,9 @@ class AsksModel(Protocol):
         """A request as `act` sends it for a state `text` after so many exchanges: to look ahead, or to try with."""
         ...
 
-    def check(self, reply: ChatReply, where: str) -> None:
-        """Raise `RunStopped` where a reply without error shows that the endpoint `where` cannot be played with."""
+    def check(self, reply: ChatReply, where: str) -> SchemaError | None:
+        """Why there is no answer in a reply without error, None where there may be one. Raises `RunStopped` where it
+        shows that the endpoint `where` cannot be played with."""
         ...
 
 

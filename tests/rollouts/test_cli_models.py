@@ -269,6 +269,56 @@ def test_a_model_that_cannot_play_is_found_out_before_anything_starts(
     assert not (console.folder / "runs").exists()
 
 
+@pytest.mark.parametrize(
+    ("reply", "asked", "words"),
+    [
+        (failing(500, "CUDA error"), 2, ["HTTP 500: CUDA error", "2 tries"]),
+        (failing(502), 2, ["HTTP 502", "2 tries"]),
+        (broken("silence"), 2, ["no answer within 0.3 s", "2 tries", "--request-timeout-s"]),
+        (broken("comments"), 2, ["no answer within 0.3 s"]),
+        (FakeReply(body={"choices": []}), 2, ["no choices"]),
+        (FakeReply(body={"object": "list"}), 2, ["the reply has no choices", "2 tries"]),
+        (FakeReply(body=b"<html>"), 2, ["not JSON"]),
+    ],
+)
+def test_an_endpoint_that_cannot_answer_a_first_question_ends_the_command_after_the_usual_tries(
+    console: Console, reply: FakeReply, asked: int, words: Sequence[str]
+) -> None:
+    console.script = lambda _request: reply
+    said = console("run", *GAME, *MODEL, "--base-url", "ENDPOINT", "--request-timeout-s", "0.3")
+    refused(said, "policy chat:m at http://127.0.0.1:", *words)
+    assert len(said.requests) == asked
+    assert not (console.folder / "runs").exists()
+
+
+def test_one_that_failed_once_is_asked_again_and_plays(console: Console) -> None:
+    console.script = lambda request: failing(500) if request.number == 1 else None
+    said = console.run("--seeds", "0:1")
+    assert (said.code, len(said.requests), said.policy_calls["tries"]) == (0, 8, 8)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("reply", "words"),
+    [
+        (failing(503, "loading the model"), ["no answer", "HTTP 503: loading the model", "the run starts"]),
+        (failing(429, "slow down"), ["HTTP 429: slow down", "the run starts"]),
+        (completion("", finish_reason="length"), ["cut_off", "finish reason length", "the run starts"]),
+        (completion("", finish_reason="content_filter"), ["refused", "content_filter", "the run starts"]),
+    ],
+)
+def test_one_that_is_only_busy_or_says_nothing_to_it_is_told_of_and_the_run_starts(
+    console: Console, reply: FakeReply, words: Sequence[str]
+) -> None:
+    first = 2 if reply.status != 200 else 1
+    console.script = lambda request: reply if request.number <= first else None
+    said = console.run("--seeds", "0:1")
+    events = [json.loads(line) for line in said.out.splitlines()]
+    assert (said.code, len(said.requests)) == (0, first + 6)
+    assert [event["event"] for event in events][:2] == ["launch", "note"]
+    assert [word for word in ("policy chat:m at http://127.0.0.1:", *words) if word not in events[1]["text"]] == []
+
+
 def test_without_an_endpoint_nobody_can_be_asked(console: Console) -> None:
     refused(console("run", *GAME, *MODEL), "chat:m", "--base-url", "--policy-base-url")
 
