@@ -156,6 +156,22 @@ def test_what_is_out_of_schema_is_counted_by_cause_and_exact_figures_stand_besid
 
 
 @pytest.mark.slow
+def test_a_policy_that_answers_nothing_by_itself_ends_the_run_with_1_and_says_why(console: Console) -> None:
+    console.script = lambda request: broken("silence") if request.number > 1 else None
+    words = ("--request-timeout-s", "0.2", "--seeds", "0:1")
+    said = console.run(*words, "--policy", "oracle")
+    assert (said.code, said.done["state"], said.done["exit_code"]) == (1, "complete", 1)
+    assert {row["schema_error"] for row in console.rows if row["policy"] == "chat:m"} == {"timeout"}
+    assert said.done["unanswered"] == [{"policy": "chat:m", "asked": 6, "out_of_schema_by_cause": {"timeout": 6}}]
+    told = "no answer of its own in the whole run: policy chat:m: 6 of 6 decisions (100%) were not its own"
+    assert told in said.err.splitlines()[-1]
+    assert "most frequent cause: timeout (6)" in said.err.splitlines()[-1]
+    again = console("run", *GAME, *MODEL, "--policy", "oracle", "--base-url", "ENDPOINT", *words)
+    assert (again.code, again.requests) == (1, ())
+    assert "WARNING: policy chat:m in defend_the_center/rule: 6 of 6 decisions (100%)" in again.out
+
+
+@pytest.mark.slow
 def test_a_spent_budget_leaves_episodes_owed_and_a_higher_one_goes_on(console: Console) -> None:
     first = console.run("--seeds", "0:2", "--budget-calls", "10")
     assert (first.code, first.done["state"], first.done["owed"]) == (1, "budget", 1)
