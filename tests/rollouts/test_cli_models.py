@@ -231,6 +231,33 @@ def test_a_policy_has_an_endpoint_and_a_key_of_its_own_beside_the_graders(
 
 
 @pytest.mark.slow
+def test_a_run_that_goes_on_at_another_endpoint_says_so_in_one_line(console: Console) -> None:
+    """Both the policy's and the grader's; not where it goes on at the same one, nor where nobody is asked."""
+    graded = ("--grade", "llm", "--grader-model", "judge", "--seeds", "0:2", "--json")
+    words = ("run", *PLAYED, *MODEL, "--base-url", "ENDPOINT", *graded)
+
+    def notes(said: Said) -> list[str]:
+        told = [event["text"] for event in map(json.loads, said.out.splitlines()) if event["event"] == "note"]
+        return [text for text in told if " was asked at " in text]
+
+    assert notes(console(*words, "--budget-calls", "10")) == []
+    (first,) = {url for calls in console.manifest["grading"]["calls"] for url in calls["endpoints"]}
+    moved = console(*words, "--budget-calls", "100")
+    assert json.loads(moved.out.splitlines()[0])["event"] == "launch"
+    policy, grader = notes(moved)
+    assert policy.startswith(f"policy chat:m was asked at {first} before, and is asked at http://127.0.0.1:")
+    assert policy.endswith("now: it is taken to be the same model")
+    assert grader.startswith(f"grader judge was asked at {first} before")
+    assert (moved.code, notes(console(*words, "--budget-calls", "100"))) == (0, [])
+    assert {len(calls["endpoints"]) for calls in console.manifest["grading"]["calls"]} == {2}
+    assert console("verify", "runs/r").code == 0
+    (later,) = notes(
+        console("grade", "runs/r", *graded[:4], "--base-url", "ENDPOINT", "--repeat", "2", "--pool", "local", "--json")
+    )
+    assert later.count("http://127.0.0.1:") == 3
+
+
+@pytest.mark.slow
 def test_a_mixture_asks_a_model_now_and_then_and_each_row_knows_its_frame(console: Console) -> None:
     words = ("--policy", "mixture:0.5:chat:m", "--observe", "both", "--history", "1", "--history-frames", "1")
     said = console("run", *GAME, *words, "--base-url", "ENDPOINT", "--json", "--seeds", "0:2")
