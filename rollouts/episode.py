@@ -92,14 +92,14 @@ def run_episode(
 
 
 @contextmanager
-def _blame(stage: str) -> Iterator[None]:
+def _blame(stage: str, who: str = "") -> Iterator[None]:
     """Turn whatever the scenario's or user's code raises into a failure of the episode; void tries pass."""
     try:
         yield
     except (TryVoid, BudgetSpent, RunStopped, EpisodeFailed):
         raise
     except Exception as error:
-        raise EpisodeFailed(stage, describe_error(error)) from error
+        raise EpisodeFailed(stage, f"{who}: {describe_error(error)}" if who else describe_error(error)) from error
 
 
 @dataclass(slots=True)
@@ -130,11 +130,13 @@ class _Asker:
         self._tell_tick = policy.at if isinstance(policy, SeesTick) else _ignore_tick
 
     def ask(self, tick: int, snapshot: Snapshot, previous: str | None) -> _Asked:
+        who = "state text"
         try:
             text = self._scenario.describe(snapshot, previous)
+            who = "teacher"
             teacher_action = self._teach(snapshot)
         except Exception as error:
-            raise EpisodeFailed("scenario", describe_error(error)) from error
+            raise EpisodeFailed("scenario", f"{who}: {describe_error(error)}") from error
         self._tell_tick(tick)
         begun_s = perf_counter()
         answer, error_text = self._answer(snapshot, text, teacher_action)
@@ -151,7 +153,7 @@ class _Asker:
             return None
         action = self._scenario.teacher(snapshot)
         if action not in self._options:
-            raise ValueError(f"the teacher of {self._scenario.name!r} said {action!r}, not one of {self._options}")
+            raise ValueError(f"that of {self._scenario.name!r} said {action!r}, not one of {self._options}")
         return action
 
     def _answer(self, snapshot: Snapshot, text: str, teacher_action: str | None) -> tuple[Answer, str | None]:
@@ -254,7 +256,8 @@ def _finish(key: EpisodeKey, rules: EpisodeRules, tally: _Tally, snapshot: Snaps
     after = last.transition.snapshot if last is not None and last.truncated else None
     with _blame("scenario"):
         outcome = Outcome(tally.reward, _end_reason(last))
-        metric = _measured(scenario.metric, snapshot, tally, rules.tics, outcome)
+        with _blame("scenario", f"metric {scenario.metric.name!r}"):
+            metric = _measured(scenario.metric, snapshot, tally, rules.tics, outcome)
         final_state = scenario.describe(after, last.effective_action) if last is not None and after else None
     return Episode(
         key=key,
@@ -283,7 +286,7 @@ def _measured(metric: Metric, last: Snapshot, tally: _Tally, tics: int, outcome:
     waited = metric.per_waited_tic * (tally.waited_tics or 0)
     value = metric.value(last, tally.steps - tally.late, tics, outcome) + waited
     if not isfinite(value):
-        raise ValueError(f"metric {metric.name!r} is {value}: must be a finite number")
+        raise ValueError(f"it is {value}: must be a finite number")
     return value
 
 
