@@ -84,7 +84,7 @@ class SideTables:
     def endpoints(self, who: str) -> tuple[str, ...]:
         """The URLs at which the calls of `who` were made, in the order of first use; none of what was never noted."""
         try:
-            urls = json.loads(self._storage.read_bytes(self.folder.path(CALLS, who, ENDPOINTS)))["base_urls"]
+            urls = self._storage.read_json(self.folder.path(CALLS, who, ENDPOINTS))["base_urls"]
         except FileNotFoundError:
             return ()
         return tuple(map(str, urls))
