@@ -312,6 +312,7 @@ def test_a_model_that_cannot_play_is_found_out_before_anything_starts(
     assert not (console.folder / "runs").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("reply", "asked", "words"),
     [
@@ -334,6 +335,7 @@ def test_an_endpoint_that_cannot_answer_a_first_question_ends_the_command_after_
     assert not (console.folder / "runs").exists()
 
 
+@pytest.mark.slow
 def test_one_that_failed_once_is_asked_again_and_plays(console: Console) -> None:
     console.script = lambda request: failing(500) if request.number == 1 else None
     said = console.run("--seeds", "0:1")

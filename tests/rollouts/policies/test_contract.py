@@ -163,6 +163,7 @@ def test_what_only_making_and_asking_it_shows_is_one_line_before_anything_starts
     assert not Path("runs/r").exists()
 
 
+@pytest.mark.slow
 def test_one_that_raises_or_answers_with_no_option_when_it_is_tried_out_plays(written: Any) -> None:
     """An exception of its own and a choice that is none are data, at the start as in a game."""
     words = (
