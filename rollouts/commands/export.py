@@ -83,7 +83,7 @@ class RowFlags:
 _NO_FORM_FLAGS, _NO_ROW_FLAGS = FormFlags(), RowFlags()
 
 
-def export(
+def export(  # noqa: PLR0913  the flags of the command
     *runs: str,
     format: str,
     out: Path,
@@ -101,8 +101,8 @@ def export(
     runs
         Folders of runs: paths, URIs, or ids alone under ./runs.
     format
-        sft (chat messages, the teacher's action as the answer), preference (where policy and teacher differ), webdataset
-        (tar shards) or lerobot (a LeRobot dataset, v3.0).
+        sft (chat messages, the teacher's action as the answer), preference (pairs, where policy and teacher differ),
+        webdataset (tar shards) or lerobot (a LeRobot dataset, v3.0).
     out
         A folder that is not there yet; it is there whole or not at all.
     dry_run
@@ -110,11 +110,10 @@ def export(
     as_json
         One JSON object.
     """
-    order = _order(runs, format, out, form, rows)
-    damaged: list[str] = []
     try:
         with Signals() as signals, signals.interruptible(), warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
+            warnings.simplefilter("always", UserWarning)
+            order = _order(runs, format, out, form, rows)
             told = order.count() if dry_run else order.run()
             damaged = list(dict.fromkeys(one_line(str(warning.message)) for warning in caught))
     except Interrupted:

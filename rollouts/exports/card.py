@@ -1,4 +1,4 @@
-"""What lies beside the samples: `README.md`, a card whose head `datasets` reads, and `export.json`, where they are from.
+"""What lies beside samples: `README.md`, a card whose head `datasets` reads, and `export.json`, where they are from.
 
 `export.json` names the runs with the hashes of the shards that were read, the filters, how many rows became samples and
 why the others did not, and every file with its hash. But for its clock and versions, equal exports are equal.

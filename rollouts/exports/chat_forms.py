@@ -1,15 +1,16 @@
 """Rows as conversations, in the columns that TRL's trainers read.
 
 `sft`: `messages`, in which the teacher's action is the answer. `preference`: `prompt`, `chosen` (the teacher's action)
-and `rejected` (the policy's own), where the two differ and the policy's was an option. With pictures a message's content
-is a list of parts, and the pictures stand in `images`, as TRL's vision trainers want it. `weight` is there on request.
+and `rejected` (the policy's own), where the two differ and the policy's was an option. With pictures a message's
+content is a list of parts, and the pictures stand in `images`, as TRL's vision trainers want it. `weight` is there on
+request.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
@@ -33,8 +34,8 @@ class ChatForm:
     kind: FileKind = "parquet"
     shard_bytes: int = 1 << 28
 
-    conversations = ("messages",)
-    answers = ("teacher_action",)
+    conversations: ClassVar[tuple[str, ...]] = ("messages",)
+    answers: ClassVar[tuple[str, ...]] = ("teacher_action",)
 
     @property
     def sees(self) -> bool:

@@ -115,10 +115,10 @@ class LeRobotWriter:
         """Errors: `UsageError` where a row has other options, frame rate, counters or pictures than the first."""
         shape = Shape.of(row, picture)
         self._shape = self._shape or shape
-        if shape != self._shape:
+        if unlike := shape.unlike(self._shape):
             raise UsageError(
-                f"a LeRobot dataset has one set of features: {row['episode_id']} has {shape}, those before it have "
-                f"{self._shape}; choose with --scenario"
+                f"a LeRobot dataset has one set of features and one frame rate: {row['episode_id']} of run "
+                f"{row['run_id']} has {unlike}; export them apart, by run or with --scenario"
             )
         return shape
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +47,11 @@ class Shape:
         """`picture` is (height, width)."""
         counters = tuple(name for name in COUNTERS if row[name] is not None)
         return cls(tuple(row["options"]), row["tics"], counters, row["teacher_action"] is not None, picture)
+
+    def unlike(self, other: Shape) -> str:
+        """In words how it differs from `other`, "" where it does not."""
+        mine, others = asdict(self), asdict(other)
+        return "; ".join(f"{name} {mine[name]}, not {others[name]}" for name in mine if mine[name] != others[name])
 
     @property
     def vectors(self) -> dict[str, tuple[str, ...]]:

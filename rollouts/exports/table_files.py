@@ -87,11 +87,11 @@ class JsonLinesFile:
     """One file of JSON lines in UTF-8."""
 
     def __init__(self, path: Path) -> None:
-        self._file = path.open("w", encoding="utf-8")
+        self._file = path.open("wb")
         self.bytes = 0
 
     def add(self, sample: Sample) -> None:
-        self.bytes += self._file.write(json.dumps(sample, ensure_ascii=False) + "\n")
+        self.bytes += self._file.write(f"{json.dumps(sample, ensure_ascii=False)}\n".encode())
 
     def close(self) -> None:
         self._file.close()
