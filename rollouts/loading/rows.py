@@ -46,9 +46,9 @@ class Piece:
     rows: Indices | None
     joined: Any
 
-    def row_number(self, row: int) -> int:
-        """The number in the shard of the `row`-th wanted row."""
-        return self.first + (row if self.rows is None else int(self.rows[row]))
+    def locate(self, row: int) -> str:
+        """The shard of the `row`-th wanted row, and its number there (from 0)."""
+        return f"{self.shard.describe()}, row {self.first + (row if self.rows is None else int(self.rows[row]))}"
 
 
 @dataclass(frozen=True, eq=False)
