@@ -88,7 +88,9 @@ class Rows:
 def find_rows(folders: Sequence[RunFolder], columns: Sequence[str] | None, filters: Filters) -> Rows:
     """Look at what is committed now. Errors: `UsageError`, `StorageError`."""
     selection = select(columns, filters)
-    plans = [folder.read_plan() for folder in folders if folder.read_record()]
+    for folder in folders:
+        folder.read_record()  # there is none where there is no run
+    plans = [folder.read_plan() for folder in folders]
     check_names(selection, ((unit.scenario, unit.rubric, unit.policy) for plan in plans for unit in plan))
     sources = choose_sources(folders, selection)
     pieces: list[Piece] = []
