@@ -46,9 +46,9 @@ class Piece:
     rows: Indices | None
     joined: Any
 
-    def row_number(self, row: int) -> int:
-        """The number in the shard of the `row`-th wanted row."""
-        return self.first + (row if self.rows is None else int(self.rows[row]))
+    def locate(self, row: int) -> str:
+        """The shard of the `row`-th wanted row, and its number there (from 0)."""
+        return f"{self.shard.describe()}, row {self.first + (row if self.rows is None else int(self.rows[row]))}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +88,9 @@ class Rows:
 def find_rows(folders: Sequence[RunFolder], columns: Sequence[str] | None, filters: Filters) -> Rows:
     """Look at what is committed now. Errors: `UsageError`, `StorageError`."""
     selection = select(columns, filters)
-    plans = [folder.read_plan() for folder in folders if folder.read_record()]
+    for folder in folders:
+        folder.read_record()  # there is none where there is no run
+    plans = [folder.read_plan() for folder in folders]
     check_names(selection, ((unit.scenario, unit.rubric, unit.policy) for plan in plans for unit in plan))
     sources = choose_sources(folders, selection)
     pieces: list[Piece] = []

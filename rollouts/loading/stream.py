@@ -23,8 +23,7 @@ class Chunk:
 
     def locate(self, n: int) -> str:
         """The shard of the n-th row, and its number there (from 0)."""
-        piece = self.rows.pieces[int(self.window.pieces[n])]
-        return f"{piece.shard.describe()}, row {piece.row_number(int(self.window.rows[n]))}"
+        return self.rows.pieces[int(self.window.pieces[n])].locate(int(self.window.rows[n]))
 
 
 def read_chunks(rows: Rows, order: PassOrder, wanted: range, size: int) -> Iterator[Chunk]:

@@ -47,6 +47,10 @@ class PassCount:
         """The number of the pass that began last."""
         return max(0, int(self._shared[_NEXT]) - 1)
 
+    @property
+    def next(self) -> Pass:
+        return Pass(int(self._shared[_NEXT]), bool(self._shared[_RESUMES]))
+
     def set_next(self, next_one: Pass) -> None:
         """In a loader's worker for that worker alone, since each of them is told (and only once)."""
         if get_worker_info() is not None:
@@ -64,8 +68,8 @@ class PassCount:
             self._share(Pass(own.epoch + 1))
             return own
         loader = worker.seed - worker.id
-        key = hash((loader, self._made[loader]))
-        self._made[loader] += 1
+        key = hash((loader, self._made[worker.seed]))
+        self._made[worker.seed] += 1
         slot = self._shared[_FIRST + 3 * (key % _SLOTS) :][:3]
         if worker.id == 0:
             drawn = self._draw()
@@ -78,7 +82,7 @@ class PassCount:
         self._shared[_NEXT] = next_one.epoch
 
     def _draw(self) -> Pass:
-        drawn = Pass(int(self._shared[_NEXT]), bool(self._shared[_RESUMES]))
+        drawn = self.next
         self._share(Pass(drawn.epoch + 1))
         return drawn
 

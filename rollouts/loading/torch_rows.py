@@ -75,9 +75,9 @@ class TorchRows(IterableDataset[Any]):  # type: ignore[misc]  # torch may be mis
 
     def set_epoch(self, epoch: int) -> None:
         """Make the next pass the one of that number, from 0. Without it each pass takes the next number."""
-        resumes = bool(self._stored) and epoch == self._at.epoch
-        self._passes.set_next(Pass(epoch, resumes))
-        self._at = self._at if resumes else _Position(epoch)
+        if self._passes.next != Pass(epoch, resumes=True):
+            self._passes.set_next(Pass(epoch))
+            self._at = _Position(epoch)
 
     def rows_on_rank(self) -> int:
         """How many rows a pass gives on this rank, all its workers together."""
