@@ -15,8 +15,9 @@ from cyclopts import Group, Parameter
 
 from rollouts.errors import UsageError
 from rollouts.exports.chat_forms import ChatForm, Preference, Sft
-from rollouts.exports.exporting import Export
+from rollouts.exports.exporting import Export, Samples
 from rollouts.exports.lerobot import LeRobot
+from rollouts.exports.merge import Merge
 from rollouts.exports.prompts import Prompts
 from rollouts.exports.samples import Form
 from rollouts.exports.source import Source
@@ -102,7 +103,7 @@ def export(  # noqa: PLR0913  the flags of the command
         Folders of runs: paths, URIs, or ids alone under ./runs.
     format
         sft (chat messages, the teacher's action as the answer), preference (pairs, where policy and teacher differ),
-        webdataset (tar shards) or lerobot (a LeRobot dataset, v3.0).
+        webdataset (tar shards), lerobot (a LeRobot dataset, v3.0) or merge (several runs as one set, rows as they are).
     out
         A folder that is not there yet; it is there whole or not at all.
     dry_run
@@ -128,19 +129,30 @@ def _order(runs: tuple[str, ...], format: str, out: Path, form: FormFlags, rows:
     """Errors: `UsageError`."""
     if not runs:
         raise UsageError("no run is named: give the folder of a run, or several")
-    if format not in FORMS:
-        raise unknown("--format", format, list(FORMS))
+    if format not in (*FORMS, "merge"):
+        raise unknown("--format", format, [*FORMS, "merge"])
     if rows.limit is not None and rows.limit < 1:
         raise UsageError(f"--limit is {rows.limit}: must be 1 or above")
     if not math.isfinite(form.shard_mb) or form.shard_mb <= 0:
         raise UsageError(f"--shard-mb is {form.shard_mb:g}: must be above 0")
     source = Source(runs, rows.filters())
+    if format == "merge":
+        _check_merge(form, rows)
+        return Export(source, format, Merge(), out)
     made, settings = FORMS[format](source, form)
-    return Export(source, format, made, out, rows.limit, settings)
+    return Export(source, format, Samples(made, rows.limit), out, rows.limit, settings)
 
 
 Made = tuple[Form, Mapping[str, Any]]
 """A form, and the settings that decide what its samples are."""
+
+
+def _check_merge(form: FormFlags, rows: RowFlags) -> None:
+    for flag, given in (("--credit", form.credit), ("--min-credit", rows.min_credit), ("--limit", rows.limit)):
+        if given is not None and given is not False:
+            raise UsageError(
+                f"{flag} has no place in --format merge, which takes whole episodes with all their columns"
+            )
 
 
 def _sft(source: Source, flags: FormFlags) -> Made:
@@ -198,4 +210,5 @@ def _tell(told: Mapping[str, Any], as_json: bool) -> None:
     for reason, n in told["left_out"].items():
         print(f"left out, {reason}: {counted(n, 'row')}")
     done = "would be written" if told["dry_run"] else "written"
-    print(f"{counted(told['written'], 'sample')} ({told['format']}) {done} to {told['out']}")
+    noun = "row" if told["format"] == "merge" else "sample"
+    print(f"{counted(told['written'], noun)} ({told['format']}) {done} to {told['out']}")

@@ -65,7 +65,7 @@ def card(told: Mapping[str, Any], runs: Sequence[SourceRun], folder: Path) -> st
     weight = f" {_WEIGHT}" if told["settings"].get("credit") else ""
     sections = (
         _front_matter(told, glob, folder),
-        f"# {plain(told['format'])} of {', '.join(plain(run.run_id) for run in runs)}",
+        f"# {plain(told['format'])} of {', '.join(plain(run_id) for run in runs for run_id in run.origin.records)}",
         f"{says}{weight}",
         _whose(runs),
         _counts(told),
@@ -93,10 +93,10 @@ def _table_globs(folder: Path) -> dict[str, str]:
 
 def _whose(runs: Iterable[SourceRun]) -> str:
     lines = []
-    for run in runs:
-        policies = ", ".join(f"`{code(name)}`" for name in run.record["policies"])
-        games = ", ".join(f"`{code(name)}`" for name in run.record["scenarios"])
-        lines.append(f"- {plain(run.run_id)}: {games}, played by {policies}")
+    for run_id, record in ((run_id, record) for run in runs for run_id, record in run.origin.records.items()):
+        policies = ", ".join(f"`{code(name)}`" for name in record["policies"])
+        games = ", ".join(f"`{code(name)}`" for name in record["scenarios"])
+        lines.append(f"- {plain(run_id)}: {games}, played by {policies}")
     return "On-policy rollouts: what one policy saw says nothing about what another would have seen.\n\n" + "\n".join(
         lines
     )
@@ -112,9 +112,8 @@ def _counts(told: Mapping[str, Any]) -> str:
 
 def _run(run: SourceRun) -> dict[str, Any]:
     return {
-        "run_id": run.run_id,
-        "location": run.folder.describe(),
-        "identity_sha256": run.record.get("identity_sha256"),
+        "run_ids": {run_id: record.get("identity_sha256") for run_id, record in run.origin.records.items()},
+        "location": run.name,
         "steps": [dataclasses.asdict(shard) for shard in run.shards],
     }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from rollouts.errors import UsageError
 from rollouts.exports.card import write_beside
@@ -14,13 +14,30 @@ from rollouts.exports.source import Source
 from rollouts.exports.target import check_target, fresh_folder
 
 
+class Work(Protocol):
+    """Writes what comes of a source into `folder` (None: nothing is written) and counts it."""
+
+    def write(self, source: Source, folder: Path | None, tally: Tally) -> None: ...
+
+
+@dataclass(frozen=True)
+class Samples:
+    """A sample a row, the first `limit` of them."""
+
+    form: Form
+    limit: int | None = None
+
+    def write(self, source: Source, folder: Path | None, tally: Tally) -> None:
+        write_samples(source.rows(self.form.columns), self.form, folder, self.limit, tally)
+
+
 @dataclass(frozen=True)
 class Export:
-    """`format` is the form's name, `settings` what else decides what its samples are. `limit`: samples at most."""
+    """`format` names the `work`, `settings` are what else decides what comes out. `limit`: samples at most."""
 
     source: Source
     format: str
-    form: Form
+    work: Work
     out: Path
     limit: int | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -44,7 +61,7 @@ class Export:
     def _write(self, folder: Path | None) -> Tally:
         tally = Tally()
         self.source.count_left_out(tally)
-        write_samples(self.source.rows(self.form.columns), self.form, folder, self.limit, tally)
+        self.work.write(self.source, folder, tally)
         return tally
 
     def _told(self, tally: Tally) -> dict[str, Any]:

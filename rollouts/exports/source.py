@@ -5,6 +5,7 @@ Which rows are committed, and how credit joins them, is the readers' business (r
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,10 +17,11 @@ from rollouts.exports.samples import Reason, Row, Tally
 from rollouts.loading.committed import read_commits
 from rollouts.loading.selection import Filters
 from rollouts.readers import count_rows, iter_batches
-from rollouts.records import ShardFile
+from rollouts.records import ShardFile, Unit
 from rollouts.run.location import find_run
+from rollouts.run.origin import Origin, read_origin
 from rollouts.run.run_folder import RunFolder
-from rollouts.shards.reading import to_rows
+from rollouts.shards.reading import Commit, to_rows
 
 _REASONS: Mapping[str, Reason] = {
     "scenario": Reason.SCENARIO,
@@ -33,15 +35,22 @@ _REASONS: Mapping[str, Reason] = {
 
 @dataclass(frozen=True)
 class SourceRun:
-    """A run that is read: run.json, and its committed `steps` shards."""
+    """A run, or a merged set, that is read: whose rows it holds, its units, and what is committed of them."""
 
     folder: RunFolder
-    record: Mapping[str, Any]
-    shards: tuple[ShardFile, ...]
+    origin: Origin
+    plan: tuple[Unit, ...]
+    commits: Mapping[int, Commit]
 
     @property
-    def run_id(self) -> str:
-        return str(self.record["run_id"])
+    def name(self) -> str:
+        """Where it lies."""
+        return self.folder.describe()
+
+    @property
+    def shards(self) -> tuple[ShardFile, ...]:
+        """Its committed `steps` shards."""
+        return tuple(commit.steps for _, commit in sorted(self.commits.items()) if commit.steps)
 
 
 @dataclass(frozen=True)
@@ -55,18 +64,18 @@ class Source:
     def runs(self) -> tuple[SourceRun, ...]:
         """Errors: `UsageError` where one is no run, or two have one id: their rows could not be told apart."""
         runs = tuple(_opened(find_run(name)) for name in self.named)
-        ids = [run.run_id for run in runs]
-        for run in runs:
-            if ids.count(run.run_id) > 1:
-                raise UsageError(f"two of the runs have the id {run.run_id}: their rows could not be told apart")
+        ids = Counter(run_id for run in runs for run_id in run.origin.records)
+        for run_id in (run_id for run_id, n in ids.items() if n > 1):
+            raise UsageError(f"two of the runs have the id {run_id}: their rows could not be told apart")
         return runs
 
     @property
     def instructions(self) -> Told:
         return {
-            (run.run_id, scenario, rubric): told
+            (run_id, scenario, rubric): told
             for run in self.runs
-            for scenario, facts in run.record["scenarios"].items()
+            for run_id, record in run.origin.records.items()
+            for scenario, facts in record["scenarios"].items()
             for rubric, told in facts["instructions"].items()
         }
 
@@ -94,7 +103,5 @@ class Source:
 
 
 def _opened(folder: RunFolder) -> SourceRun:
-    record, plan = folder.read_record(), folder.read_plan()
-    commits = read_commits(folder, plan)
-    shards = tuple(commit.steps for _, commit in sorted(commits.items()) if commit.steps)
-    return SourceRun(folder, record, shards)
+    origin, plan = read_origin(folder), folder.read_plan()
+    return SourceRun(folder, origin, plan, read_commits(folder, plan))

@@ -21,6 +21,7 @@ from rollouts.errors import StorageError
 from rollouts.loading.committed import READERS, StepsShard, committed_shards, read_commits
 from rollouts.loading.selection import Filters, Selection, check_names, select
 from rollouts.loading.side_columns import Row, SideColumns, choose_sources, joined_column, joined_type
+from rollouts.run.origin import read_origin
 from rollouts.run.run_folder import RunFolder
 from rollouts.shards.reading import group_sizes, read_group, read_table
 from rollouts.shards.schemas import STEPS, make_schema
@@ -88,15 +89,14 @@ class Rows:
 def find_rows(folders: Sequence[RunFolder], columns: Sequence[str] | None, filters: Filters) -> Rows:
     """Look at what is committed now. Errors: `UsageError`, `StorageError`."""
     selection = select(columns, filters)
-    for folder in folders:
-        folder.read_record()  # there is none where there is no run
+    origins = [read_origin(folder) for folder in folders]
     plans = [folder.read_plan() for folder in folders]
     check_names(selection, ((unit.scenario, unit.rubric, unit.policy) for plan in plans for unit in plan))
     sources = choose_sources(folders, selection)
     pieces: list[Piece] = []
-    for folder, plan in zip(folders, plans, strict=True):
+    for folder, plan, origin in zip(folders, plans, origins, strict=True):
         commits = read_commits(folder, plan)
-        shards = committed_shards(folder, plan, commits)
+        shards = committed_shards(folder, plan, commits, origin.merged)
         side = SideColumns(folder, commits, sources)
         wanted = [
             shards[u.number] for u in plan if u.number in shards and selection.wants(u.scenario, u.rubric, u.policy)

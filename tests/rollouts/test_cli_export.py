@@ -106,7 +106,7 @@ def test_card_and_provenance_lie_beside(
     assert main(["export", str(known), "--format", form, "--out", str(out)]) == 0
     told = provenance(out)
     (run,) = told["runs"]
-    assert run["run_id"] == "known"
+    assert list(run["run_ids"]) == ["known"]
     shards = {path.name: len(pq.read_table(path)) for path in known.glob("steps/*.parquet")}
     assert {shard["name"]: shard["rows"] for shard in run["steps"]} == shards
     files = {path.relative_to(out).as_posix() for path in out.rglob("*") if path.is_file()} - {"export.json"}
