@@ -89,7 +89,7 @@ def answering(actions: Sequence[str | None], **changes: Any) -> Callable[[int], 
     return lambda tick: decision(tick, Answer(actions[tick], {}), effective_action=actions[tick], **changes)
 
 
-def run_script(code: str, limit_s: float = 60.0, **variables: str) -> subprocess.CompletedProcess[str]:
+def run_script(code: str, limit_s: float = 120.0, **variables: str) -> subprocess.CompletedProcess[str]:
     """A Python process of its own that must end by itself within `limit_s`; `variables` are its environment."""
     told = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "error", **variables}
     with script(code) as path:
