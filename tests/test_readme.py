@@ -91,7 +91,7 @@ def test_the_layout_lists_every_module_and_no_other() -> None:
 
 def test_the_flags_of_the_readme_exist(capsys: pytest.CaptureFixture[str]) -> None:
     told = ""
-    for command in ("run", "grade", "verify", "bench", "fake-endpoint"):
+    for command in ("run", "grade", "verify", "export", "bench", "fake-endpoint"):
         assert main([command, "--help"]) == 0
         told += capsys.readouterr().out
     flags = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", README)) - {"--help"}

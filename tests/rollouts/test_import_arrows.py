@@ -27,6 +27,7 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
         "worker worker_log",
         "pools",
         "evidence commits driver",
+        "exports",
         "progress doctor commands cli entry",
     )
 )
@@ -43,6 +44,7 @@ ONLY_IN = {
         "rollouts/shards/",
         "rollouts/store/",
         "rollouts/loading/",
+        "rollouts/exports/",
         "rollouts/readers.py",
         "actors/datasets.py",
     ),
