@@ -50,7 +50,7 @@ class FormFlags:
     credit: Annotated[bool, Parameter(group=_FORM, negative=())] = False
     """sft, preference, webdataset: a `weight`, the credit of the decision in [-1, 1]; rows without are left out."""
     shard_mb: Annotated[float, Parameter(group=_FORM, allow_leading_hyphen=True)] = 256
-    """sft, preference, webdataset: megabytes after which another file is begun."""
+    """Megabytes after which another file is begun; merge: up to which small shards are joined. (lerobot has 100.)"""
 
 
 @Parameter(name="*")
@@ -138,7 +138,7 @@ def _order(runs: tuple[str, ...], format: str, out: Path, form: FormFlags, rows:
     source = Source(runs, rows.filters())
     if format == "merge":
         _check_merge(form, rows)
-        return Export(source, format, Merge(), out)
+        return Export(source, format, Merge(_bytes(form)), out)
     made, settings = FORMS[format](source, form)
     return Export(source, format, Samples(made, rows.limit), out, rows.limit, settings)
 

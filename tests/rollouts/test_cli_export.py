@@ -128,6 +128,7 @@ def test_a_damaged_unit_is_named_and_left_out(known: Path, tmp_path: Path, capsy
     assert provenance(tmp_path / "out")["written"] == 5
 
 
+@pytest.mark.slow
 def test_the_words_are_those_that_a_chat_policy_was_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each prompt equals, message by message, what the run's own policy sent at that decision."""
     monkeypatch.chdir(tmp_path)

@@ -65,14 +65,36 @@ TABLES = {"steps": 12, "episodes": 6, "grades": 2, "credit": 3}
 """Of each run the episodes of seeds 1, 2 and 3 count, each once; two are judged, and one has credit."""
 
 
-def test_what_is_left_of_a_unit_is_renumbered(merged: Path) -> None:
-    """The first play of seed 2 and the failed one of seed 3 were replaced: their unit, or their row, is gone."""
-    rows = pq.read_table(merged / "episodes").to_pylist()
-    assert [(row["run_id"], row["unit"], row["seed"], row["steps"]) for row in rows] == [
-        *(("known", 0, 1, 3), ("known", 1, 3, 1), ("known", 2, 2, 2)),
-        *(("second", 3, 1, 3), ("second", 4, 3, 1), ("second", 5, 2, 2)),
+def episodes_of(folder: Path) -> list[tuple[str, int, int, int, str]]:
+    rows = pq.read_table(folder / "episodes").to_pylist()
+    return [(row["run_id"], row["unit"], row["seed"], row["steps"], row["steps_shard"]) for row in rows]
+
+
+def test_small_shards_of_a_run_are_joined(merged: Path) -> None:
+    """What the first play of seed 2 and the failed one of seed 3 left is gone."""
+    assert episodes_of(merged) == [
+        *(("known", 0, seed, steps, "part-0000000.parquet") for seed, steps in ((1, 3), (3, 1), (2, 2))),
+        *(("second", 1, seed, steps, "part-0000001.parquet") for seed, steps in ((1, 3), (3, 1), (2, 2))),
     ]
-    assert [row["steps_shard"] for row in rows] == [f"part-{n:07d}.parquet" for n in range(6)]
+    steps = pq.ParquetFile(merged / "steps" / "part-0000000.parquet")
+    assert (steps.num_row_groups, steps.metadata.num_rows) == (1, 6)
+
+
+def test_shards_stay_apart_where_they_are_large_enough(exported: Exported, known: Path) -> None:
+    out, _ = exported("merge", "--shard-mb", "0.001")
+    assert episodes_of(out) == [
+        ("known", unit, seed, steps, f"part-{unit:07d}.parquet")
+        for unit, (seed, steps) in enumerate([(1, 3), (3, 1), (2, 2)])
+    ]
+    assert rows_of(out) == rows_of(known)
+    assert count_rows(out, min_credit=0.25) == 2
+
+
+def test_policies_stay_apart(exported: Exported, known: Path, tmp_path: Path) -> None:
+    make(tmp_path / "other", "other", ({1: played(1, "dd")},), policy="other")
+    out, _ = exported("merge", runs=(known, tmp_path / "other" / "other"))
+    assert len(rows_of(out, policy="other")) == 2
+    assert len(rows_of(out, policy="half")) == 6
 
 
 def test_a_merged_set_can_be_exported_and_merged_again(
@@ -149,14 +171,14 @@ def test_verify_finds_what_was_changed(merged: Path, capsys: pytest.CaptureFixtu
 
 def test_verify_finds_keys_that_are_there_twice(merged: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A set whose hashes are right and whose rows are not: somebody wrote both."""
-    path = merged / "steps" / "part-0000003.parquet"
+    path = merged / "steps" / "part-0000001.parquet"
     table = pq.read_table(path)
     pq.write_table(pa.concat_tables([table, table.slice(0, 1)]), path)
-    rewrite_hash(merged, "steps/part-0000003.parquet")
+    rewrite_hash(merged, "steps/part-0000001.parquet")
     code, lines = verified(merged, capsys)
     assert code == 1
     assert lines[:-1] == [
-        "unit 3: counting.rule.half.1.0 of run second has 4 decisions, not 0 to 3, in order",
+        "unit 1: counting.rule.half.1.0 of run second has 4 decisions, not 0 to 3, in order",
         "13 rows, not 12",
     ]
 
