@@ -147,6 +147,12 @@ def test_the_words_are_those_that_a_chat_policy_was_sent(tmp_path: Path, monkeyp
         assert sample["messages"][-1] == {"role": "assistant", "content": letter}
 
 
+def large(seeds: range) -> dict[int, Played]:
+    """9 decisions an episode; one picture serves them all."""
+    turns = played(0, "d", size=(240, 320)).turns * 9
+    return {seed: Played(turns) for seed in seeds}
+
+
 def started_export(known: Path, out: Path) -> subprocess.Popen[str]:
     words = ("export", str(known), "--format", "lerobot", "--out", str(out))
     return subprocess.Popen(
@@ -157,7 +163,7 @@ def started_export(known: Path, out: Path) -> subprocess.Popen[str]:
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_leaves_nothing(tmp_path: Path, number: signal.Signals) -> None:
-    make(tmp_path / "runs", units=({seed: played(seed, "d" * 9, size=(240, 320)) for seed in range(200)},))
+    make(tmp_path / "runs", units=(large(range(200)),))
     process = started_export(tmp_path / "runs" / "known", tmp_path / "out")
     try:
         over = time.monotonic() + 60
@@ -171,12 +177,6 @@ def test_a_signal_leaves_nothing(tmp_path: Path, number: signal.Signals) -> None
         process.kill()
         process.communicate()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["runs"]
-
-
-def large(seeds: range) -> dict[int, Played]:
-    """9 decisions an episode; one picture serves them all."""
-    turns = played(0, "d", size=(240, 320)).turns * 9
-    return {seed: Played(turns) for seed in seeds}
 
 
 @pytest.mark.slow
