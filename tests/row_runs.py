@@ -73,6 +73,14 @@ def row_run(
     return CommittedRun.open(folder)
 
 
+def large_run(out: Path, rows: int) -> str:
+    """A run of frames of 100 KB, as large as any; what a user names it by."""
+    noise = np.random.default_rng(5).integers(0, 256, (16, 150, 222, 3), np.uint8)
+    frames = [encode(Frame(pixels), "png-rgb") for pixels in noise]
+    shard = Shard(500, frame=lambda unit, tick: frames[(unit + tick) % 16])
+    return place(row_run(out, [shard] * (rows // 500)))
+
+
 def place(run: CommittedRun) -> str:
     """What a user names the run by."""
     return run.folder.describe()

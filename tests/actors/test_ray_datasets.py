@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from rollouts.evidence.committed_run import CommittedRun
-from tests.row_runs import Shard, answering, place, planes, row_run
+from tests.row_runs import Shard, answering, large_run, place, planes, row_run
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 SIZES = (10, 7, 1)
@@ -60,6 +60,14 @@ def test_rows_are_shuffled_as_stored_and_decoded_then(ray_data: Any, run: Commit
     rows = shuffled.map_batches(ray_data.decode_frames, batch_format="pyarrow").take_all()
     check(rows)
     assert [(row["seed"], row["tick"]) for row in rows] != ROWS
+
+
+def test_frames_of_a_hundred_kilobytes_are_shuffled(ray_data: Any, tmp_path: Path) -> None:
+    """Row groups are Ray's blocks, so none is near what an Arrow array holds at most."""
+    blocks = ray_data.ray_dataset(large_run(tmp_path, 1_000), ["seed", "tick", "frame"]).random_shuffle(seed=1)
+    rows = [(row["seed"], row["tick"], len(row["frame"]["bytes"])) for row in blocks.iter_rows()]
+    assert sorted(row[:2] for row in rows) == [(seed, tick) for seed in (1, 2) for tick in range(500)]
+    assert sum(row[2] for row in rows) > 1_000 * 100_000
 
 
 def test_filters_hold(ray_data: Any, run: CommittedRun) -> None:

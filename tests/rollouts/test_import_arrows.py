@@ -99,7 +99,7 @@ def test_a_heavy_library_has_its_only_importers(owned: str) -> None:
 
 
 def test_optional_packages_are_imported_late() -> None:
-    """Every command imports the registry, and trainers the readers; only who needs the extras may pay for, or lack them."""
+    """Every command imports the registry, every trainer the readers; only who needs the extras may pay for them."""
     loaded = "import sys, rollouts.cli, rollouts.readers; sys.exit({*sys.argv[1:]} & {*sys.modules} or 0)"
     extras = ("torch", "safetensors", "onnxruntime", "transformers", "datasets")
     done = subprocess.run([sys.executable, "-c", loaded, *extras], capture_output=True, text=True, check=False)
