@@ -10,6 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from rollouts.errors import UsageError
 from rollouts.exports import lerobot_layout as layout
 from rollouts.exports.lerobot_layout import ACTION, DONE, IMAGE, REWARD, STATE, TEACHER, Shape
@@ -17,7 +20,8 @@ from rollouts.exports.prompts import Told
 from rollouts.exports.samples import KEYS, Reason, Row, Writer
 from rollouts.exports.table_files import ParquetFile
 from rollouts.exports.value_counts import PixelCounts, VectorCounts
-from rollouts.frames import decode, encode
+from rollouts.frames import encode
+from rollouts.loading.pictures import decode_planes
 from rollouts.records import Frame
 
 _JPEG = b"\xff\xd8"
@@ -51,7 +55,7 @@ class Counts:
         self.pixels = PixelCounts()
         self.vectors: dict[str, VectorCounts] = {}
 
-    def add(self, picture: Any, vectors: dict[str, list[float]]) -> None:
+    def add(self, picture: NDArray[np.uint8], vectors: dict[str, list[float]]) -> None:
         self.pixels.add(picture)
         for name, vector in vectors.items():
             self.vectors.setdefault(name, VectorCounts()).add(vector)
@@ -85,7 +89,7 @@ class LeRobotWriter:
         self._of_all = Counts()
 
     def add(self, row: Row) -> None:
-        picture = decode(row["frame"]["bytes"])
+        picture = _pixels(row)
         shape = self._checked(row, (picture.shape[0], picture.shape[1]))
         if self._episode is None or any(self._episode[key] != row[key] for key in ("run_id", "episode_id")):
             self._end_episode()
@@ -176,6 +180,13 @@ class LeRobotWriter:
             self._file = None
 
 
+def _pixels(row: Row) -> NDArray[np.uint8]:
+    """(H, W, 3) RGB. Errors: `DamagedFrame` naming the row."""
+    where = f"run {row['run_id']}, {row['episode_id']}, decision {row['tick']}"
+    (planes,) = decode_planes([row["frame"]["bytes"]], lambda _: where)
+    return np.ascontiguousarray(planes.transpose(1, 2, 0))
+
+
 def _vectors(row: Row, shape: Shape) -> dict[str, list[float]]:
     state = {STATE: [float(row[name]) for name in shape.counters]} if shape.counters else {}
     teacher = {TEACHER: _chosen(row["teacher_action"], shape.options)} if shape.has_teacher else {}
@@ -186,6 +197,6 @@ def _chosen(action: str, options: Sequence[str]) -> list[float]:
     return [float(option == action) for option in options]
 
 
-def _as_rgb(stored: bytes, picture: Any) -> bytes:
+def _as_rgb(stored: bytes, picture: NDArray[np.uint8]) -> bytes:
     """A JPEG as it is; a palette PNG as an RGB one of the same pixels, since LeRobot would take indices for grey."""
     return stored if stored.startswith(_JPEG) else encode(Frame(picture), "png-rgb")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from PIL import Image
 
 from rollouts.cli import main
 from tests.exported_runs import make, pixels, played
+from tests.made_runs import Played
 from tests.rollouts.exports.conftest import Exported
 
 EPISODES = [(1, 3), (3, 1), (2, 2)]
@@ -104,4 +106,13 @@ def test_runs_of_different_shapes_are_refused(known: Path, tmp_path: Path, capsy
     assert main([*words, str(tmp_path / "out")]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert "counting.rule.half.7.0 of run small has picture (12, 16), not (24, 32)" in line
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_damaged_frame_names_its_row(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    turns = played(7, "dd").turns
+    make(tmp_path, "torn", ({7: Played((turns[0], replace(turns[1], picture=(turns[1].picture or b"")[:-40])))},))
+    assert main(["export", str(tmp_path / "torn"), "--format", "lerobot", "--out", str(tmp_path / "out")]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "run torn, counting.rule.half.7.0, decision 1: the frame cannot be decoded" in line
     assert not (tmp_path / "out").exists()
