@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from rollouts.evidence.committed_run import CommittedRun
-from tests.row_runs import Shard, answering, large_run, place, planes, row_run
+from tests.row_runs import ROOT, Shard, answering, large_run, place, planes, row_run
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 SIZES = (10, 7, 1)
@@ -68,6 +68,14 @@ def test_frames_of_a_hundred_kilobytes_are_shuffled(ray_data: Any, tmp_path: Pat
     rows = [(row["seed"], row["tick"], len(row["frame"]["bytes"])) for row in blocks.iter_rows()]
     assert sorted(row[:2] for row in rows) == [(seed, tick) for seed in (1, 2) for tick in range(500)]
     assert sum(row[2] for row in rows) > 1_000 * 100_000
+
+
+def test_the_snippet_of_the_readme(ray_data: Any, run: CommittedRun, capsys: pytest.CaptureFixture[str]) -> None:
+    snippet = (
+        (ROOT / "README.md").read_text().partition("<!-- readme-test: ray_rows -->\n```python\n")[2].partition("```")[0]
+    )
+    exec(compile(snippet, "README.md: ray_rows", "exec"), {"RUN": place(run)})
+    assert capsys.readouterr().out.strip().endswith("(12, 16, 3)")
 
 
 def test_filters_hold(ray_data: Any, run: CommittedRun) -> None:

@@ -17,6 +17,7 @@ from rollouts.frames import FrameFormat, encode
 from rollouts.readers import decode_frame, hf_dataset, iter_batches, read_table, torch_dataset
 from tests.row_runs import ROOT, Shard, answering, picture, place, planes, row_run
 
+pytestmark = pytest.mark.slow
 Row = dict[str, Any]
 COLUMNS = ["frame", "state", "tick", "seed"]
 SIZES = (10, 7, 1)
