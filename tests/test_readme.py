@@ -44,7 +44,7 @@ def steps(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def run(snippet: str, steps: str) -> dict[str, Any]:
-    names: dict[str, Any] = {"STEPS": steps}
+    names: dict[str, Any] = {"STEPS": steps, "RUN": str(Path(steps).parent)}
     exec(compile(SNIPPETS[snippet], f"README.md: {snippet}", "exec"), names)
     return names
 
@@ -76,6 +76,24 @@ def test_torch(steps: str) -> None:
 
 
 @pytest.mark.slow
+def test_tables_and_batches_of_the_readers(steps: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Without baselines for a step cap of 3 the episodes are ungraded: their columns are null."""
+    names = run("table", steps)
+    assert (names["table"].num_rows, names["table"]["credit_value"].null_count) == (6, 6)
+    assert capsys.readouterr().out == "3 ['episode_id', 'tick', 'frame']\n" * 2
+
+
+@pytest.mark.slow
+def test_the_readers_for_torch_and_datasets(steps: str, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("torch", reason="torch is an extra (train)")
+    run("loader", steps)
+    shape, _, rest = capsys.readouterr().out.partition(") ")
+    assert (shape, rest.split()[0]) == ("torch.Size([3, 3, 240, 320]", "torch.uint8")
+    run("hugging_face", steps)
+    assert capsys.readouterr().out == "RGB\n"
+
+
+@pytest.mark.slow
 def test_the_network_of_the_readme_plays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("torch", reason="torch is an extra")
     monkeypatch.chdir(tmp_path)
@@ -93,7 +111,7 @@ def test_the_layout_lists_every_module_and_no_other() -> None:
 
 def test_the_flags_of_the_readme_exist(capsys: pytest.CaptureFixture[str]) -> None:
     told = ""
-    for command in ("run", "grade", "verify", "bench", "fake-endpoint"):
+    for command in ("run", "grade", "verify", "export", "bench", "fake-endpoint"):
         assert main([command, "--help"]) == 0
         told += capsys.readouterr().out
     flags = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", README)) - {"--help"}

@@ -22,10 +22,12 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
         "scenario_files read_files",
         "episode realtime plan config config_checks grading_config identity shards",
         "run",
+        "loading readers",
         "policy_calls",
         "worker worker_log",
         "pools",
         "evidence commits driver",
+        "exports",
         "progress doctor commands cli entry",
     )
 )
@@ -33,12 +35,20 @@ ONLY_IN = {
     "ray": ("actors/",),
     "vizdoom": ("rollouts/doom/",),
     "openai": ("rollouts/calls/chat.py",),
-    "torch": ("rollouts/policies/torch_", "rollouts/policies/causal_lm.py"),
+    "torch": ("rollouts/policies/torch_", "rollouts/policies/causal_lm.py", "rollouts/loading/torch_"),
+    "datasets": ("rollouts/loading/hugging_face.py",),
     "safetensors": ("rollouts/policies/torch_",),
     "onnxruntime": ("rollouts/policies/onnx_",),
     "transformers": ("rollouts/policies/causal_lm.py",),
     "msgpack": ("rollouts/policies/server_messages.py",),
-    "pyarrow": ("rollouts/shards/", "rollouts/store/", "rollouts/readers.py"),
+    "pyarrow": (
+        "rollouts/shards/",
+        "rollouts/store/",
+        "rollouts/loading/",
+        "rollouts/exports/",
+        "rollouts/readers.py",
+        "actors/datasets.py",
+    ),
 }
 RUNS_WHAT_IT_READS = ("pickle", "cloudpickle", "dill", "marshal", "shelve", "multiprocessing")
 """Ray pickles by itself what goes to its actors; nothing of ours reads pickles (a `Connection` does, in `recv`)."""
@@ -96,9 +106,9 @@ def test_nothing_reads_what_can_be_code() -> None:
 
 
 def test_optional_packages_are_imported_late() -> None:
-    """Every command imports the registry; only a run that needs them may pay for, or lack, the extras."""
-    loaded = "import sys, rollouts.cli; sys.exit({*sys.argv[1:]} & {*sys.modules} or 0)"
-    extras = ("torch", "safetensors", "onnxruntime", "transformers")
+    """Every command imports the registry, every trainer the readers; only who needs the extras may pay for them."""
+    loaded = "import sys, rollouts.cli, rollouts.readers; sys.exit({*sys.argv[1:]} & {*sys.modules} or 0)"
+    extras = ("torch", "safetensors", "onnxruntime", "transformers", "datasets")
     done = subprocess.run([sys.executable, "-c", loaded, *extras], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
 
