@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from rollouts.errors import UsageError
-from rollouts.settings import Given, Kind, convert, flag, unknown
+from rollouts.settings import Given, Kind, convert, flag, unknown, why_no_file
 
 GRADERS = ("none", "heuristic", "llm")
 LATE_GRADERS = (*GRADERS, "explicit")
@@ -129,7 +129,7 @@ GRADING_KINDS: dict[str, Kind] = {
     "presentation": "text",
     "grader_chars": "int",
     "grader_context": "int",
-    "weights": "text",
+    "weights": "numbers",
     "gamma": "float",
     "repeat": "int",
     "graders": "int",
@@ -221,5 +221,5 @@ def _check_prompts(config: GradingConfig, source: Mapping[str, str]) -> None:
 def _check_files(config: GradingConfig, source: Mapping[str, str]) -> None:
     for name in _FILES:
         path: str | None = getattr(config, name)
-        if path is not None and not Path(path).is_file():
-            raise UsageError(f'{source[name]} "{path}": there is no such file')
+        if path is not None and (fault := why_no_file(Path(path))):
+            raise UsageError(f'{source[name]} "{path}": {fault}')

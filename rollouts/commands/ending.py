@@ -246,8 +246,7 @@ def last_words(ending: Ending, again: str) -> list[str]:
         causes = ", ".join(f"{n:,} {cause}" for cause, n in ending.degraded.items())
         mend = "rollouts grade --retry-degraded asks for them again"
         n = sum(ending.degraded.values())
-        entries = "1 summary entry is" if n == 1 else f"{n:,} summary entries are"
-        lines.append(f"{entries} degraded: {causes}; {mend}")
+        lines.append(f"{counted(n, 'summary entry')} {'is' if n == 1 else 'are'} degraded: {causes}; {mend}")
     if ending.state == "complete" and ending.gradings_owed:
         are = "is" if ending.gradings_owed == 1 else "are"
         lines.append(f"{counted(ending.gradings_owed, 'grading')} that an earlier --repeat asked for {are} owed")

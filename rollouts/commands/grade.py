@@ -31,6 +31,7 @@ from rollouts.config import RunConfig, load_configs
 from rollouts.errors import UsageError
 from rollouts.evidence.table import print_results
 from rollouts.grading_config import LATE_GRADERS, GradingConfig
+from rollouts.naming import counted
 from rollouts.progress import Counts, Launch, Reporter, make_reporter
 from rollouts.records import Unit
 from rollouts.run.lease import Lease
@@ -38,6 +39,7 @@ from rollouts.run.run_folder import RunFolder
 from rollouts.run.side_survey import survey_sides
 from rollouts.run.side_tables import SideTables
 from rollouts.run.survey import Survey
+from rollouts.settings import unreadable
 from rollouts.signals import Signals
 
 _SWITCH = Parameter(negative=())
@@ -187,7 +189,7 @@ def _read_feedback(path: Path | None) -> tuple[FeedbackRow, ...]:
     try:
         return parse_feedback(path.read_text(encoding="utf-8"), datetime.fromtimestamp(path.stat().st_mtime, UTC))
     except OSError as error:
-        raise UsageError(f'--feedback "{path}": {error.strerror or error}') from None
+        raise UsageError(f'--feedback "{path}": {unreadable(error)}') from None
     except UnicodeDecodeError as error:
         raise UsageError(f'--feedback "{path}" is not UTF-8 text: {error}') from None
 
@@ -219,7 +221,7 @@ def _judge(task: _Task, lease: Lease, place: Place, signals: Signals, reporter: 
         reporter.note(words)
     if task.feedback:
         new = add_feedback(folder, lease, task.feedback, plan)
-        reporter.note(f"{new:,} of {len(task.feedback):,} rows of feedback are new")
+        reporter.note(f"{new:,} of {counted(len(task.feedback), 'row')} of feedback {'is' if new == 1 else 'are'} new")
     owed = task.owed(plan, survey)
     reporter.launch(_launch(task, plan, survey, owed, place.kind), _counts(plan, survey))
     if not owed.anything:

@@ -14,6 +14,7 @@ from rollouts.evidence.committed_run import CommittedRun
 from rollouts.evidence.manifest import read_manifest
 from rollouts.evidence.replay import recorded_episodes, replay, spread, why_no_replay
 from rollouts.evidence.verify import differences
+from rollouts.naming import counted
 
 
 def verify(
@@ -71,4 +72,4 @@ def _tell(committed: CommittedRun, found: list[str], played: str) -> None:
     if found:
         print(f"{len(found)} {'difference' if len(found) == 1 else 'differences'} in {where}{played}")
     else:
-        print(f"{where} is as its manifest says: {len(committed.committed):,} units checked{played}")
+        print(f"{where} is as its manifest says: {counted(len(committed.committed), 'unit')} checked{played}")

@@ -140,5 +140,5 @@ def test_a_prompt_that_is_no_text_is_refused(tmp_path: Path) -> None:
     (tmp_path / "picture").write_bytes(b"\x89PNG\xff")
     with pytest.raises(UsageError, match="is not UTF-8 text"):
         read_prompt("grader", tmp_path / "picture")
-    with pytest.raises(UsageError, match="Is a directory"):
+    with pytest.raises(UsageError, match="is a folder, not a file"):
         read_prompt("grader", tmp_path)

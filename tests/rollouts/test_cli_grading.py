@@ -763,6 +763,8 @@ def test_a_price_file_and_a_budget_of_money(console: Console) -> None:
             ["grader's context", "4096", "at least 7096"],
         ),
         (("grade", "r", "--feedback", "absent.jsonl"), ["absent.jsonl", "No such file"]),
+        (("grade", "r", "--feedback", "runs"), ['--feedback "runs"', "is a folder, not a file"]),
+        (("grade", "r", "--grader-prompt", "runs", *LLM), ['--grader-prompt "runs"', "is a folder, not a file"]),
         (("grade", "r", "--gradr", "llm"), ["--gradr", "--grade"]),
         (("run", *PLAYED, "--grade", "explicit"), ["--grade", "explicit", "none, heuristic, llm"]),
         (("run", *PLAYED, *LLM[:4]), ["judge", "OPENAI_API_KEY"]),
