@@ -19,7 +19,18 @@ from grading.order import GradingOrder
 from grading.owed import Owed, find_owed
 from grading.said import Said, add_feedback, said_with
 from rollouts.commands.dry_run import grading_plan, grading_plan_lines, played_work
-from rollouts.commands.ending import Asked, End, Ending, close, current_manifest, done, last_words, say, side_end
+from rollouts.commands.ending import (
+    Asked,
+    End,
+    Ending,
+    close,
+    current_manifest,
+    done,
+    last_words,
+    left_of,
+    say,
+    side_end,
+)
 from rollouts.commands.flags import GradingFlags
 from rollouts.commands.grading_order import make_order
 from rollouts.commands.holding import held, last_moment
@@ -230,7 +241,7 @@ def _judge(task: _Task, lease: Lease, place: Place, signals: Signals, reporter: 
     with place.side_pipeline(wish, folder, lease, signals) as pipeline:
         add_owed(pipeline, owed, wish)
         end = side_end(pipeline.finish(watch.tell), signals.received)
-        return replace(end, gradings_left=max(0, owed.gradings - watch.counts.side.gradings))
+        return replace(end, left=left_of(owed, watch.counts))
 
 
 def _launch(task: _Task, plan: tuple[Unit, ...], survey: Survey, owed: Owed, pool: str) -> Launch:

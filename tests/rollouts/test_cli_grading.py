@@ -839,6 +839,22 @@ def test_a_signal_ends_grading_soon_and_nothing_stored_is_asked_again(console: C
     assert console("verify", "r").code == 0
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("words", [("grade", "r", "--pool", "local"), ("run", *PLAYED)], ids=["grade", "run"])
+def test_a_signal_while_only_summaries_are_owed_tells_how_many(console: Console, words: tuple[str, ...]) -> None:
+    """Two episodes of several calls each, one call at a time: after the second neither has all its summaries."""
+    with FakeEndpoint(delay_s=0.3) as fake:
+        summarize = (*SCRIBE, "--grade", "none", "--in-flight", "1", "--base-url", fake.base_url)
+        command = [sys.executable, "-m", "rollouts.cli", *words, *summarize]
+        environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
+        process = subprocess.Popen(command, cwd=console.folder, env=environment, stderr=subprocess.PIPE, text=True)
+        assert fake.wait_until(lambda: len(fake.requests) >= 2, 60)
+        process.send_signal(signal.SIGINT)
+        _, told = process.communicate(timeout=20)
+    assert process.returncode == 130
+    assert "interrupted with the summaries of 2 episodes owed; to go on, give the same command again" in told
+
+
 # Keys
 
 MARKER = "sk-marker-8d1f0c7e5b2a"
