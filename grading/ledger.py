@@ -9,6 +9,7 @@ from typing import Any, Literal
 from grading.judged import JudgedCall, Observer
 from grading.side_rows import Row, RowMaker, reply_of
 from rollouts.calls.chat_records import Call, ChatReply, ChatRequest
+from rollouts.calls.limits import Spending
 from rollouts.calls.notice import notice_to
 from rollouts.records import EpisodeKey
 
@@ -85,8 +86,8 @@ class CallLedger:
         """The row of a call is on file before each of its requests goes out, and written anew once it is judged."""
         call_id, sent = self._new_id(), list[Row]()
 
-        async def note(tries: int) -> None:
-            sent[:] = [self._make.sent(key, request, tries, call_id=call_id, **self._names)]
+        async def note(tries: int, spent: Spending) -> None:
+            sent[:] = [self._make.sent(key, request, tries, spent, call_id=call_id, **self._names)]
             await asyncio.to_thread(self._write, sent[0])
 
         try:

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, Protocol
 
+from rollouts.calls.limits import Spending
+
 Role = Literal["system", "user", "assistant"]
 WireName = Literal["chat", "choice"]
 """The languages that endpoints speak: chat completions, and decisions among options."""
@@ -84,6 +86,7 @@ class ChatReply:
     refused and what was sent instead (`max_tokens->max_completion_tokens`, `-temperature`).
     Times: `queue_ms` waiting for the limiter, `tries_ms` of each try, `answer_ms` of the one that counted, `pause_ms`
     between failed tries, `total_ms` everything.
+    `spent` is what the call counts in the budget, over all its tries: as the endpoint said, else as was estimated.
     `reused` is True for a reply that was stored earlier: it cost nothing now.
     """
 
@@ -106,6 +109,7 @@ class ChatReply:
     pause_ms: float | None = None
     total_ms: float | None = None
     cost_usd: float | None = None
+    spent: Spending | None = None
     adjustments: tuple[str, ...] = ()
     reused: bool = False
 

@@ -18,6 +18,7 @@ from rollouts.naming import counted
 from rollouts.plan import superseding
 from rollouts.progress import Counts, Reporter
 from rollouts.records import SideReport, Unit
+from rollouts.run.feedback_table import FEEDBACK
 from rollouts.run.lease import Lease
 from rollouts.run.run_folder import TORN, RunFolder
 from rollouts.run.side_folder import SideFolder
@@ -62,13 +63,21 @@ def ready(judging: Judging | None, folder: RunFolder, lease: Lease, survey: Surv
 
 
 def set_aside_words(folder: RunFolder, damaged: Mapping[str, str]) -> tuple[str, ...]:
-    """One line on damaged files (path → what is wrong), which names the first; none where there are none."""
+    """One line on damaged files (path → what is wrong), which names the first, and one on those that only people can
+    give again; none where there are none."""
+    said = {path: fault for path, fault in damaged.items() if path.startswith(folder.path(FEEDBACK, ""))}
+    made = {path: fault for path, fault in damaged.items() if path not in said}
+    again = "to be given again with rollouts grade --feedback"
+    return (*_set_aside_line(folder, made, "to be made again"), *_set_aside_line(folder, said, again))
+
+
+def _set_aside_line(folder: RunFolder, damaged: Mapping[str, str], again: str) -> tuple[str, ...]:
     if not damaged:
         return ()
     path, fault = next(iter(damaged.items()))
     others = f", and {len(damaged) - 1:,} more files" if len(damaged) > 1 else ""
     name = path.removeprefix(f"{folder.run_id}/")
-    return (f"set aside in {folder.describe(TORN)}, to be made again: {name} ({fault}){others}",)
+    return (f"set aside in {folder.describe(TORN)}, {again}: {name} ({fault}){others}",)
 
 
 def check_endpoint(order: GradingOrder | None, owed: Owed, plays: bool = False) -> None:

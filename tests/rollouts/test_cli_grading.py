@@ -478,6 +478,26 @@ def test_a_feedback_file_without_times_is_stored_once_also_from_a_copy(console: 
     assert copied.section["feedback"] == {"rows": 1, "episodes": 1}
 
 
+def test_torn_feedback_is_set_aside_told_in_one_line_and_can_be_given_again(console: Console) -> None:
+    """Of two parts the first is torn: the second stays, and the first one's words come as a third."""
+    console.script = always(says())
+    first, second = (dict(SAID, text=text) for text in ("太慢了", "zu spät"))
+    assert console.grade(*LLM, "--feedback", feedback(console, first)).code == 0
+    assert console.grade(*LLM, "--feedback", feedback(console, second)).code == 0
+    folder = console.folder / "runs/r/feedback"
+    os.truncate(folder / "part-0000000.parquet", 100)
+    assert "part-0000000.parquet" in console("verify", "r").out
+    told = json.loads(console.grade(*LLM, "--dry-run").out)
+    assert told["gradings_owed"] == 1, "what is torn was not said"
+    given = console.grade(*LLM, "--feedback", feedback(console, first))
+    assert (given.code, given.requests) == (0, ()), "with its words back nothing has changed"
+    (line,) = [text for text in given.out.splitlines() if "set aside" in text]
+    assert "to be given again with rollouts grade --feedback: feedback/part-0000000.parquet" in line
+    assert sorted(path.name for path in folder.iterdir()) == ["part-0000001.parquet", "part-0000002.parquet"]
+    assert given.section["feedback"] == {"rows": 2, "episodes": 1}
+    assert console("verify", "r").code == 0
+
+
 def test_people_alone_grade_what_they_spoke_of(console: Console) -> None:
     said = console("grade", "r", "--grade", "explicit", "--feedback", feedback(console, SAID), "--json")
     grader = said.grader("explicit")
