@@ -159,6 +159,7 @@ class GradingFlags:
     ] = None
     gamma: Annotated[Text, _flag(_GRADING, "Discount of credit, 0 to 1 (0.9).", hyphen=True)] = None
     repeat: Annotated[Text, _flag(_GRADING, "Times each episode is graded by a model (1).", hyphen=True)] = None
+    grader_temperature: Annotated[Text, _flag(_GRADING, "The grader's temperature (0).", hyphen=True)] = None
     language: Annotated[Text, _flag(_GRADING, "Language of the prompts: en (default) or zh.")] = None
     grader_prompt: Annotated[
         Text, _flag(_GRADING, "File with a prompt of your own for the grader, in the form of grading/prompts/.")

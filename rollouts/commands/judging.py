@@ -54,12 +54,25 @@ class Judging:
 
 def ready(judging: Judging | None, folder: RunFolder, lease: Lease, survey: Survey) -> tuple[str, ...]:
     """Put the side tables of a folder that has been recovered (`survey`) in order, and write down what is asked for and
-    what the order's ids stand for. Returns what a person should know of what has been set aside, here and before."""
+    what the order's ids stand for. Returns what a person should know: what has been set aside, here and before, and
+    what the order cannot tell."""
     side = SideFolder(folder)
     found = side.recover(lease, survey.committed)
     if judging is not None:
         declare(side, lease, judging.order)
-    return set_aside_words(folder, {**survey.damaged, **found.torn, **found.stale, **found.shaken})
+    words = set_aside_words(folder, {**survey.damaged, **found.torn, **found.stale, **found.shaken})
+    return words if judging is None else (*words, *_repeat_words(judging.order))
+
+
+def _repeat_words(order: GradingOrder) -> tuple[str, ...]:
+    """Repeats measure how far a grader varies, which it hardly does where the likeliest word is taken each time."""
+    asks_alike = isinstance(order.grader, GraderSettings) and order.grader.temperature == 0
+    if order.repeats == 1 or not asks_alike:
+        return ()
+    return (
+        f"--repeat {order.repeats} at temperature 0: a model that always takes the likeliest word says the same again, "
+        "so the spread means little; --grader-temperature 0.7 (another grader) lets it vary",
+    )
 
 
 def set_aside_words(folder: RunFolder, damaged: Mapping[str, str]) -> tuple[str, ...]:

@@ -530,6 +530,21 @@ def test_repeats_that_were_interrupted_are_owed_in_the_evidence(console: Console
     assert console("verify", "r").code == 0
 
 
+def test_a_repeat_is_a_fresh_question_and_one_at_temperature_0_is_told_to_mean_little(console: Console) -> None:
+    """Equal words are asked as often as told, also later, and no stored reply of another repeat answers them."""
+    console.script = always(says())
+    one, three = console.grade(*LLM), console.grade(*LLM, "--repeat", "3")
+    assert [len(said.requests) for said in (one, three)] == [2, 2 * 2]
+    assert len({json.dumps(request.body) for request in (*one.requests, *three.requests)}) == 2
+    (calls,) = three.section["calls"]
+    assert (calls["calls"], calls["cache_hits"], three.grader("llm")["graded"]) == (6, 0, 6)
+    warning = "--repeat 3 at temperature 0"
+    assert [said.out.count(warning) for said in (one, three)] == [0, 1]
+    warm = console.grade(*LLM, "--repeat", "3", "--grader-temperature", "0.7")
+    assert (warm.code, {request.body["temperature"] for request in warm.requests}) == (0, {0.7})
+    assert (len(warm.requests), len(warm.section["graders"]), warning in warm.out) == (6, 2, False)
+
+
 def test_credit_is_computed_again_without_a_call(console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
     console.script = always(says())
     console.grade(*LLM)

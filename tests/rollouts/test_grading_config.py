@@ -69,6 +69,8 @@ def test_a_summarizer_without_a_model_of_its_own_uses_the_graders() -> None:
         ({"presentation": "sideways"}, ["--presentation", "sideways", "reversed", "padded"]),
         ({"repeat": "0"}, ["--repeat", "0", "from 1"]),
         ({"repeat": 3}, ["--repeat 3", "--grade llm"]),
+        ({"grader_temperature": 0.7}, ["--grader-temperature", "--grade llm"]),
+        ({**LLM, "grader_temperature": -1}, ["--grader-temperature", "-1", "0 or above"]),
         ({"language": "fr"}, ["--language fr", "--grade llm", "--summarize llm"]),
         ({"repeat": "1e3"}, ["--repeat", "1e3", "whole number"]),
         ({"in_flight": 0}, ["--in-flight", "0"]),
