@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, Protocol
 
 from rollouts.calls.limits import Spending
@@ -52,11 +52,19 @@ class ChatRequest:
     top_logprobs: int | None = None
     repeat: int = 0
     grading: int = 0
+    _key: str | None = field(default=None, init=False, repr=False, compare=False)
 
     def key(self) -> str:
-        """SHA-256 (hex) over everything above: equal questions have equal keys, on any machine."""
-        canonical = json.dumps(asdict(self), sort_keys=True, ensure_ascii=False, separators=(",", ":"))
-        return hashlib.sha256(canonical.encode("utf-8", "surrogatepass")).hexdigest()
+        """SHA-256 (hex) over everything above: equal questions have equal keys, on any machine.
+
+        Kept, since a call is looked up, noted, judged and written down under it.
+        """
+        if self._key is None:
+            told = {name: value for name, value in asdict(self).items() if name != "_key"}
+            canonical = json.dumps(told, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+            digest = hashlib.sha256(canonical.encode("utf-8", "surrogatepass")).hexdigest()
+            object.__setattr__(self, "_key", digest)
+        return str(self._key)
 
 
 @dataclass(frozen=True, slots=True)

@@ -604,6 +604,39 @@ def test_degraded_entries_fail_the_command_in_one_line(console: Console) -> None
 SCRIBE = ("--summarize", "llm", "--summarizer-model", "scribe")
 
 
+def test_every_cause_of_an_entry_is_told_and_none_gives_a_score(console: Console) -> None:
+    """Of each five pairs of a batch one is left out, one comes twice, and three have a field that cannot be used; so it
+    stays however often they are asked for: three times."""
+    spoil: Mapping[str, Any] = {
+        "missing_entry": lambda entry: [],
+        "doubled_entry": lambda entry: [entry, entry],
+        "out_of_range": lambda entry: [{**entry, "score": 11}],
+        "not_a_number": lambda entry: [{**entry, "score": "7"}],
+        "missing_key": lambda entry: [{**entry, "summary": " "}],
+    }
+    causes: dict[str, str] = {}
+    asked: Counter[str] = Counter()
+
+    def scribe(request: FakeRequest) -> FakeReply:
+        body: Any = plausible(request).body
+        entries = json.loads(body["choices"][0]["message"]["content"])["entries"]
+        for entry, cause in zip(entries, spoil, strict=False):
+            causes.setdefault(entry["tool_call_id"], cause)
+            asked[entry["tool_call_id"]] += 1
+        spoilt = [bad for entry in entries for bad in spoil[causes[entry["tool_call_id"]]](entry)]
+        return completion(json.dumps({"entries": spoilt}))
+
+    console.script = scribe
+    said = console.grade("--grade", "none", *SCRIBE, "--pool", "local")
+    (summarizer,) = said.section["summarizers"]
+    rows = console.table("summaries", "scribe")
+    assert (said.code, set(asked.values())) == (1, {3})
+    assert Counter(rows.cause) == Counter(causes.values()) == summarizer["degraded_by_cause"]
+    assert dict(zip(rows.tool_call_id, rows.cause, strict=True)) == causes
+    assert (set(rows.status), rows.score.isna().all(), summarizer["mean_score"]) == ({"degraded"}, True, None)
+    assert (summarizer["entries"], summarizer["degraded"]) == (len(causes), len(causes))
+
+
 def scribe_is_silent(request: FakeRequest) -> FakeReply | None:
     """The endpoint of the summarizer is overloaded, the grader's answers."""
     return failing(503) if request.body["model"] == "scribe" else says()
