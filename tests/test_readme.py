@@ -74,6 +74,7 @@ def test_torch(steps: str) -> None:
     assert tuple(batch.shape) == (6, 240, 320, 3)
 
 
+@pytest.mark.slow
 def test_the_network_of_the_readme_plays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("torch", reason="torch is an extra")
     monkeypatch.chdir(tmp_path)
@@ -99,6 +100,7 @@ def test_the_flags_of_the_readme_exist(capsys: pytest.CaptureFixture[str]) -> No
     assert [flag for flag in sorted(flags) if flag not in told] == []
 
 
+@pytest.mark.slow
 def test_the_policy_of_the_readme_plays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (code,) = re.findall(r"```python\n(# shy\.py\n.*?)```", README, re.DOTALL)
     (tmp_path / "shy.py").write_text(code)
@@ -120,6 +122,7 @@ def test_the_policy_of_the_readme_plays(tmp_path: Path, monkeypatch: pytest.Monk
     )
 
 
+@pytest.mark.slow
 def test_the_scenario_of_the_readme_plays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (code,) = re.findall(r"```python\n(# arena\.py\n.*?)```", README, re.DOTALL)
     (tmp_path / "arena.py").write_text(code)
@@ -127,6 +130,7 @@ def test_the_scenario_of_the_readme_plays(tmp_path: Path, monkeypatch: pytest.Mo
     assert main(["run", "--scenario", "arena:LINE", "--step-cap", "3", "--pool", "local", "--frames", "none"]) == 0
 
 
+@pytest.mark.slow
 def test_the_scenario_file_of_the_readme_plays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (text,) = re.findall(r"```toml\n(# line\.toml\n.*?)```", README, re.DOTALL)
     (tmp_path / "line.toml").write_text(text)
