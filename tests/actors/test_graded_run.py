@@ -213,7 +213,7 @@ def seen_at_least(fake: FakeEndpoint, requests: int) -> None:
 
 
 def kill(driver: int, name: str) -> bool:
-    """SIGKILL one process below the driver whose name begins so, once there is one: graders come with the first unit."""
+    """SIGKILL one process below the driver whose name begins so, once it is there: graders come with the first unit."""
     over_s = time.monotonic() + 30
     while time.monotonic() < over_s:
         for process in descendants(name, driver)[:1]:
