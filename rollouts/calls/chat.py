@@ -44,6 +44,7 @@ class _Course:
     pause_s: float = 0.0
     answer_s: float = 0.0
     tries_ms: list[float] = field(default_factory=list)
+    spent: Spending = field(default_factory=Spending)
     adjustments: tuple[str, ...] = ()
     refusal: str | None = None
 
@@ -56,6 +57,7 @@ class _Course:
             answer_ms=None if reply.error else self.answer_s * 1000,
             pause_ms=self.pause_s * 1000,
             total_ms=(now - self.started_at) * 1000,
+            spent=self.spent,
             adjustments=self.adjustments,
         )
 
@@ -124,7 +126,8 @@ class ChatClient:
 
     async def _try(self, request: ChatRequest, course: _Course) -> ChatReply | Failure | _Lesson:
         queued_at = time.monotonic()
-        permit = await self._limiter.acquire(self._order(request))
+        order = self._order(request)
+        permit = await self._limiter.acquire(order)
         course.queue_s += time.monotonic() - queued_at
         outcome = Outcome("unsent")
         try:
@@ -134,9 +137,10 @@ class ChatClient:
             if refused is not None:
                 return refused
             connection = await self._connection()
-            await give_notice(course.tries + 1)
+            await give_notice(course.tries + 1, course.spent + order.estimate)
             outcome = Outcome("failed")
             attempt, outcome = self._judge(request, body, await self._timed_send(connection, body, course), course)
+            course.spent += order.estimate if outcome.spent is None else outcome.spent
             return attempt
         finally:
             await self._limiter.settle(permit, outcome)

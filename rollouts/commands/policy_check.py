@@ -58,9 +58,7 @@ def check_models(prepared: Prepared, limits: Limits) -> tuple[Checked, ...]:
 
 def spending_of(checked: tuple[Checked, ...]) -> Spending:
     """What the questions have cost."""
-    replies = [one.reply for one in checked]
-    tokens = sum((reply.tokens_in or 0) + (reply.tokens_out or 0) for reply in replies)
-    return Spending(sum(r.tries for r in replies), tokens, sum(r.cost_usd or 0.0 for r in replies))
+    return sum((one.reply.spent or Spending() for one in checked), start=Spending())
 
 
 def keep(checked: tuple[Checked, ...], log: CallLog, unit: Unit, attempt: str) -> None:

@@ -88,4 +88,4 @@ def _tell(committed: CommittedRun, found: list[str], played: str) -> None:
     if found:
         print(f"{len(found)} {'difference' if len(found) == 1 else 'differences'} in {where}{played}")
     else:
-        print(f"{where} is as its manifest says: {len(committed.committed):,} units checked{played}")
+        print(f"{where} is as its manifest says: {counted(len(committed.committed), 'unit')} checked{played}")

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from rollouts.evidence.grading_table import grading_lines, grading_tables
 from rollouts.evidence.own_answers import much_not_its_own
+from rollouts.naming import counted
 
 WIDTH_WITHOUT_TERMINAL = 140
 SELF_CHECK = "* the rule's own agreement with itself: a self-check, not ranked"
@@ -114,10 +115,12 @@ def notes(manifest: Mapping[str, Any]) -> list[str]:
         lines.append(SELF_CHECK)
     unusable = sum(agreement["n"] - agreement["n_usable"] for agreement in agreements)
     if unusable:
-        lines.append(f"Brier and ECE leave out {unusable:,} decisions without usable probabilities")
+        lines.append(f"Brier and ECE leave out {counted(unusable, 'decision')} without usable probabilities")
     unasked = sum(block["n_decisions"] - block["rubric_agreement"]["n"] for block in agreeing)
     if unasked:
-        lines.append(f"agreement, Brier and ECE leave out {unasked:,} decisions for which the policy was not asked")
+        lines.append(
+            f"agreement, Brier and ECE leave out {counted(unasked, 'decision')} for which the policy was not asked"
+        )
     return [*lines, *_real_time_note(manifest["configuration"]), RATE_NOTE]
 
 
@@ -133,7 +136,7 @@ def _real_time_note(configuration: Mapping[str, Any]) -> list[str]:
 def coverage_lines(manifest: Mapping[str, Any]) -> list[str]:
     """Completed n of planned m, and a line a cause of failure."""
     coverage = manifest["coverage"]
-    parts = [f"{coverage['completed']:,} of {coverage['planned']:,} episodes completed"]
+    parts = [f"{coverage['completed']:,} of {counted(coverage['planned'], 'episode')} completed"]
     parts += [f"{coverage[key]:,} {key}" for key in ("failed", "owed") if coverage[key]]
     return [", ".join(parts), *(_failure_line(failure) for failure in manifest["failures"])]
 

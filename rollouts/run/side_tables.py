@@ -31,7 +31,7 @@ ENDPOINTS = "_endpoints.json"
 _ASKED_BEFORE = "asked.json"
 READERS = 8
 _PART = re.compile(r"part-(\d{7,})-(\d+)\.parquet")
-_SPENT = ("tries", "tokens_in", "tokens_out", "cost_usd")
+_SPENT = ("tries", "budget_tokens", "budget_usd", "tokens_in", "tokens_out", "cost_usd")
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +153,12 @@ def part_of(file: StoredFile) -> SidePart | None:
 
 
 def _spent(rows: Iterable[Mapping[str, Any]]) -> Spending:
-    return sum(
-        (Spending(r["tries"] or 0, (r["tokens_in"] or 0) + (r["tokens_out"] or 0), r["cost_usd"] or 0.0) for r in rows),
-        start=Spending(),
-    )
+    return sum((_counted(row) for row in rows), start=Spending())
+
+
+def _counted(row: Mapping[str, Any]) -> Spending:
+    """What a call counts in the budget. A shard from before that was written down has what the endpoint said alone."""
+    tokens, usd = row.get("budget_tokens"), row.get("budget_usd")
+    if tokens is None:
+        tokens = (row["tokens_in"] or 0) + (row["tokens_out"] or 0)
+    return Spending(row["tries"] or 0, tokens, row["cost_usd"] or 0.0 if usd is None else usd)

@@ -21,7 +21,7 @@ from rollouts.scenarios.measures import METRICS
 from rollouts.scenarios.registry import SCENARIOS
 from rollouts.scenarios.scenario import Action, Baselines, EngineSetup, GameFile, Metric, PassiveLoss, Scenario, Source
 from rollouts.seeds import parse_seeds
-from rollouts.settings import one_line
+from rollouts.settings import one_line, unreadable
 
 SUFFIX = ".toml"
 _CLASSES = ("monsters", "items", "projectiles")
@@ -66,7 +66,7 @@ def _read(path: Path) -> tuple[Table, bytes]:
         content = path.read_bytes()
         return Table(str(path), "", tomllib.loads(content.decode())), content
     except OSError as error:
-        raise UsageError(f'scenario file "{path}": {error.strerror or error}') from error
+        raise UsageError(f'scenario file "{path}": {unreadable(error)}') from error
     except ValueError as error:
         raise UsageError(f'scenario file "{path}" is not TOML: {one_line(str(error))}') from error
 
@@ -211,7 +211,7 @@ def _content(table: Table, key: str, path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        table.refuse(key, f"{path}: {error.strerror or error}")
+        table.refuse(key, f"{path}: {unreadable(error)}")
 
 
 def _baselines(table: Table, has_teacher: bool) -> Baselines | None:

@@ -12,7 +12,7 @@ from functools import cache
 import pyarrow as pa
 from pyarrow import parquet as pq
 
-SCHEMA_VERSION = "2"
+SCHEMA_VERSION = "3"
 """2: `waited_tics` in both tables, `probability_bound` in `steps`, `tries_ms` in `calls`."""
 
 STR, INT, NUM, FLAG = pa.string(), pa.int64(), pa.float64(), pa.bool_()

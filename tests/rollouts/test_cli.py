@@ -65,6 +65,7 @@ def refused(said: Said, named: Sequence[str]) -> None:
         (("run", "--tics", "4", "--tics", "5"), ["--tics"]),
         (("run", "a.toml", "b.toml"), ["b.toml"]),
         (("run", "absent.toml"), ["absent.toml", "No such file"]),
+        (("run", "/"), ['config file "/"', "is a folder, not a file"]),
         (("run", "--scenario", "defend_the_centre"), ["defend_the_centre", "defend_the_center", "health_gathering"]),
         (("run", "--policy", "orakle"), ["orakle", "oracle", "random"]),
         (("run", "--policy", "no_such_module:P"), ["no_such_module:P"]),

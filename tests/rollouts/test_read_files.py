@@ -104,6 +104,7 @@ def test_the_texts_hash_is_part_of_identity(tmp_path: Path) -> None:
         ("loose={folder}/bare.txt", ["--rubric-file", '"loose"', "choose from rule, bare"]),
         ("doom:rule={folder}/bare.txt", ["--rubric-file", '"doom"', "choose from defend_the_center"]),
         ("rule={folder}/gone.txt", ["--rubric-file", "gone.txt", "No such file"]),
+        ("rule={folder}", ["--rubric-file", "is a folder, not a file"]),
         ("rule={folder}/mine.wad", ["--rubric-file", "mine.wad", "UTF-8"]),
         ("rule={folder}/empty.txt", ["--rubric-file", "empty.txt", "is empty"]),
     ],

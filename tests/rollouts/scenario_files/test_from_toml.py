@@ -151,6 +151,7 @@ def test_health_that_the_world_takes_is_said_in_the_file(tmp_path: Path) -> None
         (("names = { DoomImp", "names = { Imp"), ["text.names.Imp", 'did you mean "text.names.DoomImp"']),
         (("words = { health", "words = { hunger"), ["text.words.hunger", "text.words.health"]),
         (('wad = "mine.wad"', 'wad = "gone.wad"'), ["wad", "gone.wad", "No such file"]),
+        (('wad = "mine.wad"', 'wad = "."'), ["wad", "is a folder, not a file"]),
         (('wad = "mine.wad"', 'wad = "bare.txt"'), ["wad", "bare.txt", "no wad", "IWAD or PWAD"]),
         (('cfg = "mine.cfg"', 'cfg = "gone.cfg"'), ["cfg", "gone.cfg", "defend_the_line.cfg"]),
         (('bare_file = "bare.txt"', 'bare_file = "gone.txt"'), ["rubrics.bare_file", "gone.txt", "No such file"]),
