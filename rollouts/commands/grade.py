@@ -27,6 +27,7 @@ from rollouts.commands.ending import (
     say,
     side_end,
 )
+from rollouts.commands.endpoints import judging_callers, note_endpoints
 from rollouts.commands.flags import GradingFlags, LateFlags
 from rollouts.commands.grading_task import Task, make_task
 from rollouts.commands.holding import held, last_moment
@@ -41,6 +42,7 @@ from rollouts.naming import counted
 from rollouts.progress import Counts, Launch, Reporter, make_reporter
 from rollouts.records import Unit
 from rollouts.run.lease import Lease
+from rollouts.run.side_folder import SideFolder
 from rollouts.run.side_survey import survey_sides
 from rollouts.run.survey import Survey
 from rollouts.signals import Signals
@@ -120,13 +122,16 @@ def _do(task: Task, where: RunConfig, reporter: Reporter) -> Ending:
 def _judge(task: Task, lease: Lease, place: Place, signals: Signals, reporter: Reporter) -> End:
     folder, judging = task.folder, task.judging
     survey, plan = folder.recover(lease), folder.read_plan()
-    for words in side_ready(judging, folder, lease, survey):
-        reporter.note(words)
+    notes = [*side_ready(judging, folder, lease, survey)]
     if task.feedback:
         new = add_feedback(folder, lease, task.feedback, plan)
-        reporter.note(f"{new:,} of {counted(len(task.feedback), 'row')} of feedback {'is' if new == 1 else 'are'} new")
+        are = "is" if new == 1 else "are"
+        notes.append(f"{new:,} of {counted(len(task.feedback), 'row')} of feedback {are} new")
     owed = task.owed(plan, survey)
+    notes += note_endpoints(SideFolder(folder), lease, judging_callers(task.order) if owed.asks_models else ())
     reporter.launch(_launch(task, plan, survey, owed, place.kind), _counts(plan, survey))
+    for words in notes:
+        reporter.note(words)
     if not owed.anything:
         return End("complete")
     wish, watch = judging.wish(folder), Watch(reporter, _counts(plan, survey))

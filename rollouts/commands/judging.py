@@ -95,8 +95,7 @@ def _set_aside_line(folder: RunFolder, damaged: Mapping[str, str], again: str) -
 
 def check_endpoint(order: GradingOrder | None, owed: Owed, plays: bool = False) -> None:
     """Where a model will be asked, its endpoint must be there. Errors: `UsageError`."""
-    asks = plays or bool(owed.grades or owed.summaries)
-    if order is not None and order.endpoint is not None and asks:
+    if order is not None and order.endpoint is not None and (plays or owed.asks_models):
         order.endpoint.check_listens()
 
 
