@@ -125,7 +125,8 @@ def _judge(task: Task, lease: Lease, place: Place, signals: Signals, reporter: R
     notes = [*side_ready(judging, folder, lease, survey)]
     if task.feedback:
         new = add_feedback(folder, lease, task.feedback, plan)
-        notes.append(f"{new:,} of {counted(len(task.feedback), 'row')} of feedback {'is' if new == 1 else 'are'} new")
+        are = "is" if new == 1 else "are"
+        notes.append(f"{new:,} of {counted(len(task.feedback), 'row')} of feedback {are} new")
     owed = task.owed(plan, survey)
     notes += note_endpoints(SideFolder(folder), lease, judging_callers(task.order) if owed.asks_models else ())
     reporter.launch(_launch(task, plan, survey, owed, place.kind), _counts(plan, survey))

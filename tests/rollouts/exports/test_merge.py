@@ -12,6 +12,7 @@ import pytest
 
 from rollouts.cli import main
 from rollouts.readers import count_rows, read_table
+from rollouts.shards.schemas import SCHEMA_VERSION
 from tests.exported_runs import known_units, make, played, provenance
 from tests.rollouts.exports.conftest import Exported
 
@@ -133,7 +134,7 @@ def test_another_schema_version_is_refused(second: Path, tmp_path: Path, capsys:
     table = pq.read_table(path)
     pq.write_table(table.replace_schema_metadata({**table.schema.metadata, b"schema_version": b"1"}), path)
     line = refusal(capsys, tmp_path / "out", second)
-    assert "part-0000002.parquet has schema version 1: only 2 is merged" in line
+    assert f"part-0000002.parquet has schema version 1: only {SCHEMA_VERSION} is merged" in line
 
 
 @pytest.mark.parametrize("words", [("--credit",), ("--min-credit", "0"), ("--limit", "3")])
