@@ -99,13 +99,15 @@ def _decoding_cpu_s() -> float:
     return float(times.user + times.system)
 
 
-def watched(runs: Sequence[str]) -> Memory:
-    """A pass in this process."""
+def watched(runs: Sequence[str], settled_rows: int = SETTLED_ROWS) -> Memory:
+    """A pass in this process. Errors: `RunStopped` where it is too short."""
     process, rows, seen = psutil.Process(os.getpid()), 0, list[float]()
     for batch in ours(runs, workers=0):
         rows += len(batch)
-        if rows > SETTLED_ROWS:
+        if rows > settled_rows:
             seen.append(process.memory_info().rss / _MIB)
+    if not seen:
+        raise RunStopped(f"{rows} rows are too few to watch the memory after {settled_rows}")
     return Memory(rows, seen[0], seen[-1], max(seen))
 
 

@@ -6,6 +6,7 @@ before the first picture is read, and whoever reads has only to fetch. It can be
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -66,6 +67,15 @@ class Rows:
     @property
     def total(self) -> int:
         return int(self.counts.sum())
+
+    @cached_property
+    def digest(self) -> str:
+        """Of which rows these are, wherever the runs lie."""
+        known = hashlib.sha256()
+        for piece in self.pieces:
+            known.update(f"{piece.shard.path} {piece.group} {piece.count}\n".encode())
+            known.update(b"" if piece.rows is None else piece.rows.tobytes())
+        return known.hexdigest()
 
     @cached_property
     def schema(self) -> Any:
