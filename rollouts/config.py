@@ -266,7 +266,7 @@ def _check_repeated(config: RunConfig, source: Mapping[str, str]) -> None:
             raise UsageError(f"{source[name]} is empty: give at least one")
         for value in values:
             if values.count(value) > 1:
-                raise UsageError(f'{source[name]}: "{one_line(value)}" is given twice')
+                raise UsageError(f'{source[name]}: "{one_line(value)}" is given twice: give it once')
 
 
 def _check_names(config: RunConfig, source: Mapping[str, str]) -> None:
@@ -287,16 +287,35 @@ def _check_choice(source: str, value: str, choices: Collection[str]) -> None:
 
 def _check_scenarios(config: RunConfig) -> None:
     names = [scenario.name for scenario in config.resolved()]
-    for scenario in config.resolved():
+    for given, scenario in zip(config.scenarios, config.resolved(), strict=True):
         if names.count(scenario.name) > 1:
             raise UsageError(f'two scenarios call themselves "{one_line(scenario.name)}": give each its own name')
+        if given != scenario.name and scenario != SCENARIOS.get(scenario.name, scenario):
+            raise UsageError(
+                f'scenario "{one_line(given)}" calls itself "{scenario.name}", as one that ships does: give it a name '
+                "of its own"
+            )
         if not config.seeds_of(scenario):
             raise UsageError(f'scenario "{scenario.name}" has no published seeds: --seeds {PUBLISHED} cannot be used')
         for rubric in config.rubrics:
             if rubric not in scenario.instructions:
-                raise unknown(f'scenario "{scenario.name}": rubric', rubric, tuple(scenario.instructions))
+                raise _lacks(scenario, rubric, config)
         for policy in config.policies:
             check_teacher(policy, scenario)
+
+
+def _lacks(scenario: Scenario, rubric: str, config: RunConfig) -> UsageError:
+    """A scenario without the text for `rubric`, and the way out: what all scenarios have, or to do without that one."""
+    common = [mode for mode in scenario.instructions if all(mode in s.instructions for s in config.resolved())]
+    outs = [f"{flag('rubrics')} {mode}" for mode in common[:1]]
+    if outs and scenario.teacher is None:
+        outs = [f"{outs[0]} with a policy that needs no teacher, such as {flag('policies')} random"]
+    outs += [f"{flag('rubric_files')} {one_line(scenario.name)}:{rubric}=FILE"]
+    outs += [f"leave {one_line(scenario.name)} out"] if len(config.scenarios) > 1 else []
+    has = ", ".join(scenario.instructions)
+    return UsageError(
+        f'scenario "{one_line(scenario.name)}" has no rubric "{rubric}", only {has}: {", or ".join(outs)}'
+    )
 
 
 def _check_numbers(config: RunConfig, source: Mapping[str, str]) -> None:

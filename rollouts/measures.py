@@ -30,12 +30,12 @@ def _success(outcome: Outcome) -> float:
     return float(outcome.reward > 0)
 
 
-KILLS = Metric("kills", "monsters", _kills)
-SURVIVAL = Metric("survival_s", "s", _survival_s, per_waited_tic=1 / TICS_PER_S)
+KILLS = Metric("kills", "monsters", _kills, least=0)
+SURVIVAL = Metric("survival_s", "s", _survival_s, per_waited_tic=1 / TICS_PER_S, least=0)
 HEALTH = Metric("health", "points", _health)
 REWARD = Metric("reward", "points", of_outcome=_reward)
-GOAL = Metric("goal", "share", of_outcome=_goal)
-SUCCESS = Metric("success", "share", of_outcome=_success)
+GOAL = Metric("goal", "share", of_outcome=_goal, least=0, most=1)
+SUCCESS = Metric("success", "share", of_outcome=_success, least=0, most=1)
 
 METRICS: dict[str, Metric] = {metric.name: metric for metric in (KILLS, SURVIVAL, HEALTH, REWARD, GOAL, SUCCESS)}
 """`kills` and `health` stand in the last snapshot; `reward` is the engine's total; `goal` is 1 where the episode ended

@@ -71,13 +71,16 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """A teacher. Errors: `ScenarioError` where the last rule leaves anything open."""
+    """A teacher. Errors: `ScenarioError` where the last rule leaves anything open, or an earlier one nothing."""
 
     rules: tuple[Rule, ...]
 
     def __post_init__(self) -> None:
         if not self.rules or not self.rules[-1].always:
             raise ScenarioError("a teacher's last rule must fit always: nothing but what to do")
+        first = next(number for number, rule in enumerate(self.rules, 1) if rule.always)
+        if first < len(self.rules):
+            raise ScenarioError(f"a teacher's rule {first} fits always: none of those after it is ever reached")
 
     def __call__(self, snapshot: Snapshot) -> str:
         return next(rule.do for rule in self.rules if rule.fits(snapshot))

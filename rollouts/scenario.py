@@ -12,6 +12,7 @@ A scenario is data plus a few small functions. The loop that plays it knows noth
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
@@ -52,10 +53,17 @@ class Environment(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """An option a policy can choose. `buttons` are engine button names, pressed together; none is a no-op."""
+    """An option a policy can choose. `buttons` are engine button names, pressed together; none is a no-op.
+
+    Errors: `ScenarioError` for a name that no policy could answer with.
+    """
 
     name: str
     buttons: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.name or not self.name.isprintable() or self.name != self.name.strip():
+            raise ScenarioError(f"action {self.name!r}: the name must be a text on one line, without blanks around it")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +80,8 @@ class Metric:
 
     `decisions` are those whose action was sent. `of_outcome` measures in its place what no snapshot shows, such as a
     goal that was reached. `per_waited_tic` is what each tic adds that passes, in real time, while the policy thinks:
-    for a metric that measures time. Errors: `ScenarioError` unless there is exactly one function.
+    for a metric that measures time. `least` and `most` bound what an episode can come out at. Errors: `ScenarioError`
+    unless there is exactly one function.
     """
 
     name: str
@@ -80,6 +89,8 @@ class Metric:
     measure: Callable[[Snapshot, int, int], float] | None = None
     of_outcome: Callable[[Outcome], float] | None = None
     per_waited_tic: float = 0.0
+    least: float = -math.inf
+    most: float = math.inf
 
     def __post_init__(self) -> None:
         if (self.measure is None) == (self.of_outcome is None):

@@ -6,6 +6,7 @@ Paths are relative to the file. What it names is read here and travels with the 
 from __future__ import annotations
 
 import hashlib
+import math
 import tomllib
 from pathlib import Path
 
@@ -17,14 +18,16 @@ from rollouts.measures import METRICS
 from rollouts.rubrics import RUBRICS
 from rollouts.scenario import Action, Baselines, EngineSetup, GameFile, Metric, PassiveLoss, Scenario, Source
 from rollouts.scenario_texts import Taught, Text, read_teacher, read_text
+from rollouts.scenarios import SCENARIOS
 from rollouts.seeds import parse_seeds
 from rollouts.settings import one_line
 from rollouts.toml_table import Table
 
 SUFFIX = ".toml"
+_CLASSES = ("monsters", "items", "projectiles")
 _KEYS = (
-    *("name", "cfg", "wad", "seeds", "tics", "step_cap", "timeout_tics", "metric", "unit", "variables", "monsters"),
-    *("items", "projectiles", "actions", "text", "rubrics", "teacher", "baselines", "passive_loss"),
+    *("name", "cfg", "wad", "seeds", "tics", "step_cap", "timeout_tics", "metric", "unit", "variables", *_CLASSES),
+    *("actions", "text", "rubrics", "teacher", "baselines", "passive_loss"),
 )
 
 
@@ -41,7 +44,7 @@ def read_scenario(path: Path) -> Scenario:
     step_cap, tics = table.count("step_cap"), table.count("tics")
     try:
         return Scenario(
-            name=table.needed_text("name"),
+            name=_name(table),
             seeds=_seeds(table),
             metric=_metric(table),
             actions=actions,
@@ -49,7 +52,7 @@ def read_scenario(path: Path) -> Scenario:
             teacher=taught.teacher,
             instructions=_instructions(table, path.parent),
             engine=_engine(table, path.parent, text, taught),
-            baselines=_baselines(table),
+            baselines=_baselines(table, has_teacher=taught.teacher is not None),
             tics=4 if tics is None else tics,
             step_cap=300 if step_cap is None else step_cap,
             source=Source(path.name, hashlib.sha256(content).hexdigest()),
@@ -68,12 +71,34 @@ def _read(path: Path) -> tuple[Table, bytes]:
         raise UsageError(f'scenario file "{path}" is not TOML: {one_line(str(error))}') from error
 
 
+def _name(table: Table) -> str:
+    name = table.needed_text("name")
+    if name in SCENARIOS:
+        table.wrong("name", "a scenario that ships has that name: must be one of its own")
+    if not name.isprintable():
+        table.wrong("name", "must be one line")
+    return name
+
+
 def _actions(table: Table) -> tuple[Action, ...]:
-    """In the order of the file."""
+    """In the order of the file. No buttons, `[]`, is an action that presses nothing."""
     actions = table.table("actions")
     if actions is None or not actions.values:
         table.missing("actions")
-    return tuple(Action(name, actions.chosen(name, doom.BUTTONS)) for name in actions.values)
+    return tuple(_action(actions, name) for name in actions.values)
+
+
+def _action(actions: Table, name: str) -> Action:
+    try:
+        buttons = actions.chosen(name, doom.BUTTONS)
+    except UsageError as error:
+        raise UsageError(f"{error}; [] is an action that presses nothing") from error
+    if len(set(buttons)) < len(buttons):
+        actions.wrong(name, "must name each button once")
+    try:
+        return Action(name, buttons)
+    except ScenarioError as error:
+        raise UsageError(f"{actions.file}: {actions.name}: {error}") from error
 
 
 def _seeds(table: Table) -> tuple[int, ...]:
@@ -87,9 +112,13 @@ def _metric(table: Table) -> Metric:
     `Metric`."""
     spec, unit = table.needed_text("metric"), table.text("unit")
     if ":" not in spec:
+        if unit is not None:
+            table.wrong("unit", f"is for a metric of your own (module:function); {spec} has its own")
         return METRICS[table.choice("metric", spec, (*METRICS, "module:function"))]
     found = table.imported("metric")
     if isinstance(found, Metric):
+        if unit is not None:
+            table.wrong("unit", f"{spec} is a Metric, which has its own: leave it out")
         return found
     return Metric(spec.rpartition(":")[2], unit or "points", table.function("metric", takes=3))
 
@@ -121,6 +150,7 @@ def _engine(table: Table, folder: Path, text: Text, taught: Taught) -> EngineSet
     loss = table.table("passive_loss")
     variables = (*table.chosen("variables", doom.VARIABLES), *text.variables, *taught.variables)
     cfg, wad, game = _game_files(table, folder)
+    monsters, items, projectiles = _classes(table)
     return EngineSetup(
         cfg=cfg,
         wad=wad,
@@ -128,11 +158,24 @@ def _engine(table: Table, folder: Path, text: Text, taught: Taught) -> EngineSet
         needs_depth=text.needs_depth or taught.needs_depth,
         timeout_tics=table.count("timeout_tics"),
         variables=tuple(dict.fromkeys(variables)),
-        extra_monsters=table.texts("monsters"),
-        extra_items=table.texts("items"),
-        projectiles=table.texts("projectiles"),
+        extra_monsters=monsters,
+        extra_items=items,
+        projectiles=projectiles,
         passive_loss=None if loss is None else _passive_loss(loss),
     )
+
+
+def _classes(table: Table) -> list[tuple[str, ...]]:
+    """The class names that the file adds, of each kind: monsters, items, projectiles."""
+    kinds: dict[str, str] = {}
+    for key in _CLASSES:
+        for name in table.texts(key):
+            if not name.strip():
+                table.wrong(key, "must be names of classes")
+            if name in kinds:
+                table.wrong(key, f'"{name}" stands in {kinds[name]} already: must be of one kind, once')
+            kinds[name] = key
+    return [table.texts(key) for key in _CLASSES]
 
 
 def _game_files(table: Table, folder: Path) -> tuple[str | GameFile, GameFile | None, GameFile | None]:
@@ -171,13 +214,29 @@ def _content(table: Table, key: str, path: Path) -> bytes:
         table.refuse(key, f"{path}: {error.strerror or error}")
 
 
-def _baselines(table: Table) -> Baselines | None:
+def _baselines(table: Table, has_teacher: bool) -> Baselines | None:
+    """The means of random and of the teacher; the heuristic grader measures by the distance between them."""
     baselines = table.table("baselines")
     if baselines is None:
         return None
     baselines.check_keys(("random", "oracle"))
-    random = baselines.number("random")
-    return Baselines(baselines.missing("random") if random is None else random, baselines.number("oracle"))
+    random, oracle = _mean(baselines, "random", table), _mean(baselines, "oracle", table)
+    if random is None:
+        baselines.missing("random")
+    if oracle is not None and not has_teacher:
+        baselines.wrong("oracle", "is the mean of the teacher, and there is none: leave it out, or give [[teacher]]")
+    if oracle == random:
+        baselines.wrong("oracle", f"is that of random too ({random:g}): must be the mean that the teacher came out at")
+    return Baselines(random, oracle)
+
+
+def _mean(baselines: Table, key: str, table: Table) -> float | None:
+    """A mean that the metric can have."""
+    value, metric = baselines.number(key), METRICS.get(str(table.values.get("metric")))
+    if value is not None and metric is not None and not metric.least <= value <= metric.most:
+        told = f"from {metric.least:g} to {metric.most:g}" if metric.most < math.inf else f"{metric.least:g} or above"
+        baselines.wrong(key, f"must be a mean that {metric.name} can have, {told}")
+    return value
 
 
 def _passive_loss(loss: Table) -> PassiveLoss:

@@ -45,6 +45,9 @@ def read_text(table: Table) -> Text:
     text.check_keys(_TEXT_KEYS)
     depth = text.switch("depth")
     if text.text("describe") is not None:
+        for key in text.values:
+            if key not in ("describe", "depth"):
+                text.refuse(key, "describe says it all: leave one of them out")
         return Text(text.function("describe", takes=2), depth, ())
     variables = text.chosen("variables", (*COUNTERS, *doom.VARIABLES)) if "variables" in text.values else COUNTERS
     told = [(kind, text.count(f"{kind}s", least=0, most=MOST_SHOWN) or 0) for kind in KINDS]
@@ -75,6 +78,12 @@ def _renamed(text: Table, key: str, choices: Collection[str]) -> dict[str, str]:
     if renamed is None:
         return {}
     renamed.check_keys(choices)
+    for name in renamed.values:
+        told = renamed.needed_text(name)
+        if {"{", "}"} & set(told):
+            renamed.wrong(name, "is told as it stands, for nothing is filled in: leave the braces out")
+        if not told.isprintable():
+            renamed.wrong(name, "must be one line")
     return {name: renamed.needed_text(name) for name in renamed.values}
 
 
@@ -101,6 +110,11 @@ def _rule(table: Table, options: Collection[str], things: Collection[str]) -> Ru
             table.refuse(key, f"means nothing without {other}")
     if "variable" in table.values and not {"below", "at_least"} & table.values.keys():
         table.refuse("variable", "means nothing without below or at_least")
+    below, at_least = table.number("below"), table.number("at_least")
+    if below is not None and at_least is not None and at_least >= below:
+        table.wrong("at_least", f"no number is that and below {below:g} too")
+    if "see" in table.values and table.values["see"] == table.values.get("unseen"):
+        table.wrong("unseen", "the rule wants to see the same: leave one of them out")
     chosen: dict[str, Any] = {
         **{"where": table.chosen("where", get_args(Position)), "near": table.chosen("near", get_args(Range))},
         **{band: table.chosen(band, get_args(Clearance)) for band in _BANDS},
@@ -110,8 +124,8 @@ def _rule(table: Table, options: Collection[str], things: Collection[str]) -> Ru
         see=_one_of(table, "see", things),
         unseen=_one_of(table, "unseen", things),
         variable=_one_of(table, "variable", (*COUNTERS, *doom.VARIABLES)),
-        below=table.number("below"),
-        at_least=table.number("at_least"),
+        below=below,
+        at_least=at_least,
         **chosen,
     )
 

@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 
@@ -28,8 +29,13 @@ class _First:
 
 
 class BadWeights(_First):
+    """Can be made where the command runs, which does it first, and in no worker."""
+
     def __init__(self) -> None:
-        raise ValueError("bad weights path X")
+        seen = Path("weights.seen")
+        if seen.exists():
+            raise ValueError("bad weights path X")
+        seen.touch()
 
 
 class Hangs(_First):

@@ -107,7 +107,7 @@ class ChatClient:
             if isinstance(attempt, _Lesson):
                 continue
             course.failures += 1
-            if not attempt.retry or course.failures >= self._settings.tries:
+            if not attempt.retry or self._has_had_enough(course):
                 error = CallError(attempt.kind, attempt.message)
                 return course.finish(ChatReply(None, error=error), time.monotonic())
             await self._pause(attempt, course)
@@ -117,6 +117,10 @@ class ChatClient:
         connection = self._connections.get(asyncio.get_running_loop())
         if connection is not None:
             await connection.close()
+
+    def _has_had_enough(self, course: _Course) -> bool:
+        settings = self._settings
+        return course.failures >= settings.tries or time.monotonic() - course.started_at >= settings.patience_s
 
     async def _try(self, request: ChatRequest, course: _Course) -> ChatReply | Failure | _Lesson:
         queued_at = time.monotonic()

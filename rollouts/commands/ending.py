@@ -15,6 +15,7 @@ from rollouts.commands.playing import Played, Ready
 from rollouts.errors import LeaseError, StorageError
 from rollouts.evidence.committed_run import EPISODES, STEPS, CommittedRun
 from rollouts.evidence.manifest import MANIFEST, read_manifest, write_evidence
+from rollouts.evidence.own_answers import Standins, without_an_answer
 from rollouts.evidence.side_tables import side_parts
 from rollouts.grading_config import GradingConfig
 from rollouts.naming import counted
@@ -80,6 +81,11 @@ class Ending:
         return {cause: n for cause, n in causes.items() if cause not in self.asked.excused}
 
     @property
+    def unanswered(self) -> list[Standins]:
+        """The policies that played and answered nothing by themselves."""
+        return [] if self.manifest is None or not self.asked.plays else without_an_answer(self.manifest)
+
+    @property
     def gradings_owed(self) -> int:
         """Gradings of the grader that was asked for which are not there yet, of episodes that are."""
         return self.gradings_left if self.manifest is None else int(self.grader().get("owed", 0))
@@ -99,12 +105,13 @@ class Ending:
 
     @property
     def exit_code(self) -> int:
-        """0 all done; 1 failed, ungraded or degraded parts, or stopped; 128+n after signal n."""
+        """0 all done; 1 failed, ungraded or degraded parts, a policy without any answer of its own, or stopped; 128+n
+        after signal n."""
         if self.signal is not None:
             return 128 + self.signal
         failed = self.failed > 0 and self.asked.plays
-        unscored = bool(self.ungraded or self.degraded)
-        return int(self.state != "complete" or failed or unscored or self.gradings_owed > 0)
+        lacking = bool(self.unanswered or self.ungraded or self.degraded)
+        return int(self.state != "complete" or failed or lacking or self.gradings_owed > 0)
 
 
 @dataclass(frozen=True)
@@ -223,6 +230,7 @@ def done(folder: RunFolder, ending: Ending) -> dict[str, Any]:
         "ungraded": sum(ending.ungraded.values()),
         "degraded": sum(ending.degraded.values()),
         "cause": ending.cause,
+        "unanswered": [found.as_dict() for found in ending.unanswered],
         "location": folder.describe(),
         "manifest": folder.describe(MANIFEST) if manifest else None,
         **{key: manifest.get(key) if manifest else None for key in FROM_MANIFEST},
@@ -240,6 +248,7 @@ def last_words(ending: Ending, again: str) -> list[str]:
         lines.append(
             f"{counted(ending.failed, 'episode')} failed, the first at stage {first['stage']}: {first['cause']}"
         )
+    lines += [f"no answer of its own in the whole run: {found}" for found in ending.unanswered]
     if ending.ungraded:
         lines.append(_ungraded_line(ending))
     if ending.degraded:

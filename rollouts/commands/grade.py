@@ -20,6 +20,7 @@ from grading.owed import Owed, find_owed
 from grading.said import Said, add_feedback, said_with
 from rollouts.commands.dry_run import grading_plan, grading_plan_lines, played_work
 from rollouts.commands.ending import Asked, End, Ending, close, current_manifest, done, last_words, say, side_end
+from rollouts.commands.endpoints import judging_callers, note_endpoints
 from rollouts.commands.flags import GradingFlags
 from rollouts.commands.grading_order import make_order
 from rollouts.commands.holding import held, last_moment
@@ -35,6 +36,7 @@ from rollouts.records import Unit
 from rollouts.run.lease import Lease
 from rollouts.run.location import find_run
 from rollouts.run.run_folder import RunFolder
+from rollouts.run.side_folder import SideFolder
 from rollouts.run.side_survey import survey_sides
 from rollouts.run.side_tables import SideTables
 from rollouts.run.survey import Survey
@@ -215,13 +217,15 @@ def _do(task: _Task, where: RunConfig, reporter: Reporter) -> Ending:
 def _judge(task: _Task, lease: Lease, place: Place, signals: Signals, reporter: Reporter) -> End:
     folder, judging = task.folder, task.judging
     survey, plan = folder.recover(lease), folder.read_plan()
-    for words in side_ready(judging, folder, lease, survey):
-        reporter.note(words)
+    notes = [*side_ready(judging, folder, lease, survey)]
     if task.feedback:
         new = add_feedback(folder, lease, task.feedback, plan)
-        reporter.note(f"{new:,} of {len(task.feedback):,} rows of feedback are new")
+        notes.append(f"{new:,} of {len(task.feedback):,} rows of feedback are new")
     owed = task.owed(plan, survey)
+    notes += note_endpoints(SideFolder(folder), lease, judging_callers(task.order) if owed.asks_models else ())
     reporter.launch(_launch(task, plan, survey, owed, place.kind), _counts(plan, survey))
+    for words in notes:
+        reporter.note(words)
     if not owed.anything:
         return End("complete")
     wish, watch = judging.wish(folder), Watch(reporter, _counts(plan, survey))

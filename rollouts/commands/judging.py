@@ -73,8 +73,7 @@ def set_aside_words(folder: RunFolder, damaged: Mapping[str, str]) -> tuple[str,
 
 def check_endpoint(order: GradingOrder | None, owed: Owed, plays: bool = False) -> None:
     """Where a model will be asked, its endpoint must be there. Errors: `UsageError`."""
-    asks = plays or bool(owed.grades or owed.summaries)
-    if order is not None and order.endpoint is not None and asks:
+    if order is not None and order.endpoint is not None and (plays or owed.asks_models):
         order.endpoint.check_listens()
 
 

@@ -62,7 +62,7 @@ def prepare(
     """
     _check_variables(config)
     try:
-        facts = gather_facts(config)
+        facts = gather_facts(config, may_call)
     except ScenarioError as error:
         raise UsageError(str(error)) from error
     of = identity(config, facts)
@@ -94,10 +94,10 @@ def _check_variables(config: RunConfig) -> None:
             raise UsageError(f'{flag("variables")} "{name}": {error}') from error
 
 
-def gather_facts(config: RunConfig) -> RunFacts:
+def gather_facts(config: RunConfig, may_ask: bool = True) -> RunFacts:
     """What identity needs beside the configuration: hashes of the scenarios' files, and who the policies are."""
     scenarios = config.resolved()
-    cast = look_at_policies(config, scenarios)
+    cast = look_at_policies(config, scenarios, may_ask)
     return RunFacts(
         engine_version=ENGINE_VERSION,
         provenance={s.name: _files(s) for s in scenarios},

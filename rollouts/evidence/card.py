@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from rollouts.evidence.grading_table import grade_cells, grade_headings, grader_titles, grading_lines
+from rollouts.evidence.own_answers import much_not_its_own
 from rollouts.evidence.table import coverage_lines, notes, result_cells
 
 HEADINGS = (
@@ -49,7 +50,7 @@ def dataset_card(manifest: Mapping[str, Any]) -> str:
         _whose(manifest),
         "## Results",
         *_results(manifest),
-        _listed((*coverage_lines(manifest), *notes(manifest))),
+        _listed((*map(str, much_not_its_own(manifest)), *coverage_lines(manifest), *notes(manifest))),
         *_grading(manifest),
         "## Reading",
         _READING.format(folder=_code(manifest["location"])),

@@ -11,10 +11,12 @@ from rich.table import Table
 from rich.text import Text
 
 from rollouts.evidence.grading_table import grading_lines, grading_tables
+from rollouts.evidence.own_answers import much_not_its_own
 
 WIDTH_WITHOUT_TERMINAL = 140
 SELF_CHECK = "* the rule's own agreement with itself: a self-check, not ranked"
 RATE_NOTE = "decisions/s: of one actor while it plays"
+WARNING = "WARNING:"
 _NONE = "-"
 _AFTER_METRIC = ("sd", "min", "max", "n", "agreement", "Brier", "ECE", "out of schema", "decisions/s")
 _OF_METRIC = 5
@@ -95,6 +97,8 @@ def print_results(manifest: Mapping[str, Any], console: Console) -> None:
     narrow = any(console.measure(table, options=unbounded).maximum > console.width for table in wide)
     for table in (*(results_tables(manifest, narrow) if narrow else wide), *grading_tables(manifest)):
         console.print(table)
+    for found in much_not_its_own(manifest):
+        console.print(Text(f"{WARNING} {found}", style="bold red"), soft_wrap=True)
     for line in (*notes(manifest), *coverage_lines(manifest), *grading_lines(manifest)):
         console.print(Text(line), soft_wrap=True)
     console.print(Text(f"data:     {manifest['location']}"), soft_wrap=True)

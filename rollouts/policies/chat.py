@@ -103,9 +103,12 @@ class ChatPolicy:
             past.add(Exchange(moment.turn, self._form(moment.shown[0], moment.shown)))
         return self._request([Turn("system", system_text(self._settings, instructions)), *past.turns(), moment.turn])
 
-    def check(self, reply: ChatReply, where: str) -> None:
-        if self._settings.answer == "letters" and unusable(reply, short=True) is None and not reply.logprobs:
+    def check(self, reply: ChatReply, where: str) -> SchemaError | None:
+        letters = self._settings.answer == "letters"
+        cause = unusable(reply, short=letters)
+        if letters and cause is None and not reply.logprobs:
             refuse_silence(self.name, where)
+        return cause
 
     def close(self) -> None:
         call, self._call = self._call, None
@@ -170,10 +173,9 @@ class ChatPolicy:
         return Answer(found.choice, cause=found.cause and found.cause.value, detail=found.detail, parse_rule=found.rule)
 
     def _by_letters(self, reply: ChatReply, moment: _Moment) -> Answer:
-        cause = unusable(reply, short=True)
+        cause = self.check(reply, self._connected().where)
         if cause is not None:
             return Answer(None, cause=cause.value, detail=in_short(reply.refusal or f"{reply.finish_reason}"))
-        self.check(reply, self._connected().where)
         scores = score_options(reply.logprobs or (), moment.shown, moment.options)
         choice = scores.draw(self._settings.temperature, self._rng) if scores else None
         if scores is None or choice is None:

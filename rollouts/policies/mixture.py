@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rollouts.errors import UsageError
-from rollouts.policies.base import ChecksScenario, HasReset, PolicyContext, SeesTick, close_policy, teacher_of
+from rollouts.policies.base import ChecksScenario, HasReset, PolicyContext, SeesTick, TriesOut, close_policy, teacher_of
 from rollouts.records import Answer, EpisodeKey, PolicyDescription, Snapshot
 from rollouts.scenarios import Scenario
 from rollouts.streams import substream
@@ -100,6 +100,10 @@ class MixturePolicy:
     def check_scenario(self, scenario: Scenario) -> None:
         if isinstance(self._inner, ChecksScenario):
             self._inner.check_scenario(scenario)
+
+    def try_out(self, options: tuple[str, ...], instructions: str | None) -> None:
+        if isinstance(self._inner, TriesOut):
+            self._inner.try_out(options, instructions)
 
     def close(self) -> None:
         close_policy(self._inner)

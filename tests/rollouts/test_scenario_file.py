@@ -105,6 +105,9 @@ def test_functions_of_a_module_take_the_place_of_data(tmp_path: Path, monkeypatc
     assert read.teacher is not None
     assert read.teacher(Snapshot(0)) == "wait"
     path.write_text(path.read_text().replace("mine_functions:score", "mine_functions:BEST"))
+    with pytest.raises(UsageError, match=r'unit is "marks": mine_functions:BEST is a Metric'):
+        read_scenario(path)
+    path.write_text(path.read_text().replace('unit = "marks"\n', ""))
     assert read_scenario(path).metric.value(Snapshot(0), 4, 4, Outcome(6, None)) == 7
 
 
@@ -156,6 +159,26 @@ def test_health_that_the_world_takes_is_said_in_the_file(tmp_path: Path) -> None
         (("random = 2.5\n", ""), ["baselines.random is missing"]),
         (("wait = []", "wait = 3"), ["actions.wait", '"3"', "list of texts"]),
         (("[baselines]", "[[baselines]]"), ["baselines", "must be a table"]),
+        (('name = "my_line"', 'name = "basic"'), ['name is "basic"', "ships"]),
+        (('name = "my_line"', 'name = "my\\nline"'), ["name", "one line"]),
+        (('attack = "ATTACK"', '"" = "ATTACK"'), ["actions", "action ''", "one line"]),
+        (('attack = "ATTACK"', '"attack " = "ATTACK"'), ["actions", "action 'attack '", "blanks"]),
+        (("wait = []", 'wait = ""'), ["actions.wait", '""', "[] is an action that presses nothing"]),
+        (("wait = []", 'wait = "NOOP"'), ["actions.wait", '"NOOP"', "[] is an action that presses nothing"]),
+        (("wait = []", 'wait = ["USE", "USE"]'), ["actions.wait", "['USE', 'USE']", "once"]),
+        (("Hit points:", "Hit {health}:"), ["text.words.health", "Hit {health}:", "braces"]),
+        (('"imp"', '"imp}"'), ["text.names.DoomImp", "imp}", "braces"]),
+        (("Hit points:", "Hit\\npoints:"), ["text.words.health", "one line"]),
+        (("[text]\n", '[text]\ndescribe = "textwrap:indent"\n'), ["text.monsters", "describe"]),
+        (("oracle = 9", "oracle = 2.5"), ["baselines.oracle", '"2.5"', "random"]),
+        (("oracle = 9", "oracle = -1"), ["baselines.oracle", '"-1"', "kills", "0 or above"]),
+        (('metric = "kills"', 'metric = "goal"'), ["baselines.random", '"2.5"', "goal", "from 0 to 1"]),
+        (('metric = "kills"', 'metric = "kills"\nunit = "heads"'), ["unit", "heads", "kills has its own"]),
+        (('monsters = ["MarineChainsaw"]', 'monsters = [""]'), ["monsters", "names of classes"]),
+        (('["MarineChainsaw"]', '["Orc"]\nitems = ["Orc"]'), ["items", '"Orc"', "in monsters"]),
+        (("at_least = 1", "at_least = 1\nbelow = 1"), ["teacher[3].at_least", '"1"', "below 1"]),
+        (('see = "monster"\n', 'see = "monster"\nunseen = "monster"\n'), ["teacher[1].unseen", "monster"]),
+        (("[[teacher]]\n", '[[teacher]]\ndo = "wait"\n\n[[teacher]]\n'), ["teacher", "rule 1", "reached"]),
         (('name = "my_line"', "name = "), ["not TOML"]),
     ],
 )
@@ -168,6 +191,14 @@ def test_what_is_wrong_is_one_line_with_file_key_value_and_choices(
     said = str(caught.value)
     assert "\n" not in said
     assert [word for word in ["line.toml", *named] if word not in said] == []
+
+
+def test_the_mean_of_a_teacher_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    path = write_line(tmp_path)
+    head, _, tail = path.read_text().partition("[[teacher]]")
+    path.write_text(f"{head}[baselines]{tail.partition('[baselines]')[2]}")
+    with pytest.raises(UsageError, match=r'line\.toml: baselines\.oracle is "9": .* there is none'):
+        read_scenario(path)
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import gc
 import logging
 import traceback
 from collections.abc import Callable, Coroutine, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -212,6 +213,15 @@ def test_queue_pauses_and_answer_are_told_apart(serve: Serve) -> None:
     assert all(reply.pause_ms == 0 for reply in replies if reply.tries == 1)
     assert max(reply.queue_ms or 0 for reply in replies) >= 200
     assert fake.most_in_flight == 1
+
+
+def test_no_try_is_begun_once_a_call_has_taken_its_time(serve: Serve) -> None:
+    """Six tries of 0.2 s each, and 0.3 s of patience: the second is under way by then, and is the last."""
+    fake = serve(lambda _request: broken("silence"))
+    settings = replace(SWIFT, time_limit_s=0.2, patience_s=0.3)
+    reply = asyncio.run(client(fake, settings=settings)(ask()))
+    assert reply.error is not None
+    assert (reply.error.kind, reply.tries, len(fake.requests)) == ("timeout", 2, 2)
 
 
 def test_retries_of_many_calls_are_spread_out(serve: Serve) -> None:
