@@ -114,9 +114,12 @@ def _unpack_rows(body: bytes, row_bytes: int, height: int, palette: bytes | None
 
 
 def _chunks(data: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """(name, body) of each chunk; stops where the file does."""
+    """(name, body) of each chunk; stops where the file does, or where a checksum is wrong."""
     at = len(_SIGNATURE)
     while at + 12 <= len(data):
         (size,) = struct.unpack_from(">I", data, at)
-        yield data[at + 4 : at + 8], data[at + 8 : at + 8 + size]
+        name, body, checksum = data[at + 4 : at + 8], data[at + 8 : at + 8 + size], data[at + 8 + size : at + 12 + size]
+        if isal_zlib.crc32(body, isal_zlib.crc32(name)) != int.from_bytes(checksum, "big"):
+            return
+        yield name, body
         at += 12 + size

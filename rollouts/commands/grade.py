@@ -25,7 +25,6 @@ from rollouts.commands.grading_order import make_order
 from rollouts.commands.holding import held, last_moment
 from rollouts.commands.judging import NOTHING_OWED, Judging, Watch, check_endpoint, counts_of, owed_words
 from rollouts.commands.judging import ready as side_ready
-from rollouts.commands.location import find_run
 from rollouts.commands.pools import Place
 from rollouts.config import RunConfig, load_configs
 from rollouts.errors import UsageError
@@ -34,6 +33,7 @@ from rollouts.grading_config import LATE_GRADERS, GradingConfig
 from rollouts.progress import Counts, Launch, Reporter, make_reporter
 from rollouts.records import Unit
 from rollouts.run.lease import Lease
+from rollouts.run.location import find_run
 from rollouts.run.run_folder import RunFolder
 from rollouts.run.side_survey import survey_sides
 from rollouts.run.side_tables import SideTables

@@ -8,12 +8,12 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from grading.evidence import SECTION, make_section, weights_of
-from rollouts.commands.location import find_run
 from rollouts.errors import UsageError
 from rollouts.evidence.committed_run import CommittedRun
 from rollouts.evidence.manifest import read_manifest
 from rollouts.evidence.replay import recorded_episodes, replay, spread, why_no_replay
 from rollouts.evidence.verify import differences
+from rollouts.run.location import find_run
 
 
 def verify(

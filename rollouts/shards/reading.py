@@ -63,6 +63,18 @@ def iter_batches(
             yield from file.read_row_group(group, columns=columns).to_batches(max_chunksize=batch_rows)
 
 
+def group_sizes(storage: Storage, path: str) -> tuple[int, ...]:
+    """Rows of each row group, by the footer. Errors: `TornShard`, `FileNotFoundError`."""
+    with _opened(storage, path) as file:
+        return tuple(file.metadata.row_group(group).num_rows for group in range(file.num_row_groups))
+
+
+def read_group(storage: Storage, path: str, group: int, columns: Sequence[str]) -> Any:
+    """A `pyarrow.Table` of some columns of one row group. Starts no threads, so that it works in a forked process."""
+    with _opened(storage, path) as file:
+        return file.read_row_group(group, columns=columns, use_threads=False)
+
+
 def to_rows(batch: Any) -> list[dict[str, Any]]:
     """The rows of a `pyarrow.RecordBatch`, as `to_pylist` gives them; times are in UTC.
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rollouts.commands.location import find_run
+from rollouts.run.location import find_run
 from rollouts.errors import UsageError
 
 
