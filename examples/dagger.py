@@ -45,6 +45,7 @@ EVALUATION_SEEDS = 16
 _FIRST_SEED = 3_000_000_000
 """Above those that any scenario is evaluated on."""
 _EPISODE_ROWS = 100
+_BATCH = 128
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ class Lesson:
     scenario: str
     out: Path
     seed: int = 0
-    steps: int = 1_000
+    steps: int = 600
     pool: str = "ray"
 
     @property
@@ -95,6 +96,14 @@ class Rows:
             pixels = frames.fit(Frame(decode_frame(row["frame"]["bytes"]))).rgb()
             self.seen.append(torch.from_numpy(pixels).permute(2, 0, 1).contiguous())
             self.done.append(torch.tensor(options.index(row["teacher_action"])))
+
+    def batches(self, seed: int) -> Iterator[tuple[Tensor, Tensor]]:
+        """Bytes made [0, 1] as the `torch` policy makes them, with the actions: pass after pass, without end."""
+        seen, done = torch.stack(self.seen), torch.stack(self.done)
+        drawn = torch.Generator().manual_seed(seed)
+        while True:
+            for chosen in torch.randperm(len(done), generator=drawn).split(_BATCH):
+                yield seen[chosen].float() / 255, done[chosen]
 
 
 def learn(lesson: Lesson, rounds: Sequence[Round]) -> Iterator[Path]:
@@ -138,7 +147,7 @@ def play(lesson: Lesson, run_id: str, policies: Sequence[str], seeds: range | tu
 def _train(lesson: Lesson, rows: Rows, path: Path) -> None:
     torch.manual_seed(lesson.seed)
     network = build(lesson.card, len(lesson.card.options or ()))
-    loss = fit(network, torch.stack(rows.seen), torch.stack(rows.done), lesson.steps, lesson.seed)
+    loss = fit(network, rows.batches(lesson.seed), lesson.steps)
     unfinished = path.with_suffix(".part")
     save_network(network, lesson.card, unfinished)
     unfinished.rename(path)
@@ -172,7 +181,7 @@ def main() -> int:
     parser.add_argument("--scenario", choices=taught, default="defend_the_center")
     parser.add_argument("--betas", type=float, nargs="+", default=[1, 0.5, 0.25, 0], help="the teacher's share a round")
     parser.add_argument("--rows", type=int, default=2_000, help="rows a round")
-    parser.add_argument("--steps", type=int, default=1_000, help="steps of training after each round")
+    parser.add_argument("--steps", type=int, default=600, help="steps of training after each round")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--pool", choices=("ray", "local"), default="ray")
     parser.add_argument("--out", type=Path, help="where runs and networks are kept (runs/dagger/SCENARIO)")

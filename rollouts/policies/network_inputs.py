@@ -88,9 +88,12 @@ class Words:
     observes: Observes = "text"
 
     def see(self, questions: Sequence[Question]) -> NDArray[np.int64]:
-        tokens = self.blank(len(questions))
-        for row, question in zip(tokens, questions, strict=True):
-            words = _WORD.findall(question.text.lower())[: self.length]
+        return self.numbers([question.text for question in questions])
+
+    def numbers(self, texts: Sequence[str]) -> NDArray[np.int64]:
+        tokens = self.blank(len(texts))
+        for row, text in zip(tokens, texts, strict=True):
+            words = _WORD.findall(text.lower())[: self.length]
             row[: len(words)] = [1 + zlib.crc32(word.encode()) % (self.buckets - 1) for word in words]
         return tokens
 
