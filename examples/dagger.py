@@ -34,7 +34,9 @@ from rollouts.policies.network_inputs import Frames
 from rollouts.policies.torch_architectures import build, save_network
 from rollouts.readers import count_rows, decode_frame, iter_batches
 from rollouts.records import Frame
+from rollouts.run.run_folder import RunFolder
 from rollouts.scenarios import SCENARIOS
+from rollouts.store.storage import open_storage
 
 VIEWS: Mapping[str, Frames] = {
     "defend_the_center": Frames((40, 160), crop=(80, 160, 0, 320)),
@@ -42,9 +44,9 @@ VIEWS: Mapping[str, Frames] = {
 }
 """What the network looks at, where that is not the whole frame: the band that things stand in."""
 EVALUATION_SEEDS = 16
-_FIRST_SEED = 3_000_000_000
+FIRST_SEED = 3_000_000_000
 """Above those that any scenario is evaluated on."""
-_EPISODE_ROWS = 100
+_EPISODE_ROWS = 150
 _BATCH = 128
 
 
@@ -118,15 +120,20 @@ def learn(lesson: Lesson, rounds: Sequence[Round]) -> Iterator[Path]:
 
 def collect(lesson: Lesson, number: int, this: Round) -> Path:
     """Play a round, with further seeds until there are enough rows; a run that is there goes on, or is done already."""
-    policy = "oracle" if number == 0 else f"mixture:{this.beta}:torch:{lesson.network(number - 1)}"
-    first = _FIRST_SEED + 1_000_000 * lesson.seed + 10_000 * number
-    episodes, there = ceil(this.rows / _EPISODE_ROWS), 0
+    policy = "oracle" if this.beta == 1 else f"mixture:{this.beta}:torch:{lesson.network(number - 1)}"
+    first = FIRST_SEED + 1_000_000 * lesson.seed + 10_000 * number
+    episodes, there = max(ceil(this.rows / _EPISODE_ROWS), _planned(lesson, f"round-{number}")), 0
     while there < this.rows:
-        seeds = range(first, first + episodes)
-        folder = play(lesson, f"round-{number}", (policy,), seeds)
+        folder = play(lesson, f"round-{number}", (policy,), range(first, first + episodes))
         there = count_rows(folder)
         episodes += ceil(episodes * max(this.rows - there, 1) / max(there, 1))
     return folder
+
+
+def _planned(lesson: Lesson, run_id: str) -> int:
+    """The episodes of a run that was begun: it may be given more seeds, not fewer."""
+    folder = RunFolder(open_storage(lesson.out), run_id)
+    return sum(len(unit.episodes) for unit in folder.read_plan()) if folder.started() else 0
 
 
 def play(lesson: Lesson, run_id: str, policies: Sequence[str], seeds: range | tuple[int, ...]) -> Path:
@@ -162,10 +169,9 @@ def evaluate(lesson: Lesson, run_id: str, policies: Sequence[str], seeds: tuple[
     return [tuple(episode["value"] for episode in block[f"{metric}_by_episode"]) for block in results]
 
 
-def report(lesson: Lesson, rounds: Sequence[Round], begun_s: float) -> dict[str, object]:
+def report(lesson: Lesson, rounds: Sequence[Round], seeds: tuple[int, ...], begun_s: float) -> dict[str, object]:
     """The last network beside the teacher, on the same seeds, which nothing was learned on."""
     scenario, network = SCENARIOS[lesson.scenario], lesson.network(len(rounds) - 1)
-    seeds = seeds_of(scenario, EVALUATION_SEEDS)
     learned, taught = evaluate(lesson, "evaluation", (f"torch:{network}", "oracle"), seeds)
     apart = interval([one - other for one, other in zip(learned, taught, strict=True)])
     took_s = time.monotonic() - begun_s
@@ -182,10 +188,13 @@ def main() -> int:
     parser.add_argument("--betas", type=float, nargs="+", default=[1, 0.5, 0.25, 0], help="the teacher's share a round")
     parser.add_argument("--rows", type=int, default=2_000, help="rows a round")
     parser.add_argument("--steps", type=int, default=600, help="steps of training after each round")
+    parser.add_argument("--evaluation-seeds", type=int, default=EVALUATION_SEEDS)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--pool", choices=("ray", "local"), default="ray")
     parser.add_argument("--out", type=Path, help="where runs and networks are kept (runs/dagger/SCENARIO)")
     asked = parser.parse_args()
+    if asked.betas[0] != 1 or not all(0 <= beta <= 1 for beta in asked.betas):
+        parser.error("--betas must begin with 1 (there is no network yet) and lie between 0 and 1")
     begun_s = time.monotonic()
     out = asked.out or Path("runs/dagger", asked.scenario)
     lesson = Lesson(asked.scenario, out.absolute(), asked.seed, asked.steps, asked.pool)
@@ -193,7 +202,7 @@ def main() -> int:
     try:
         for network in learn(lesson, rounds):
             print(f"the newest network: {network}", flush=True)
-        told = report(lesson, rounds, begun_s)
+        told = report(lesson, rounds, seeds_of(SCENARIOS[asked.scenario], asked.evaluation_seeds), begun_s)
     except RolloutsError as error:
         sys.exit(f"dagger: {error}")
     (lesson.out / "report.json").write_text(json.dumps(told))
