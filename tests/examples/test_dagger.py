@@ -28,8 +28,7 @@ def start(folder: Path, *words: str) -> subprocess.Popen[str]:
 
 
 def wait_for(path: Path, process: subprocess.Popen[str]) -> None:
-    over_s = time.monotonic() + 200
-    while not path.exists() and process.poll() is None and time.monotonic() < over_s:
+    while not path.exists() and process.poll() is None:
         time.sleep(0.02)
     assert path.exists(), (path.parents[1] / "told.txt").read_text()[-2000:]
 
@@ -40,17 +39,17 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Killed on Ray in its second round, finished in one process; what the first round left is untouched."""
+    """Killed on Ray after its first round, finished in one process; what the first round left is untouched."""
     folder = tmp_path_factory.mktemp("dagger")
     out = folder / "out"
     killed = start(folder, "--pool", "ray")
-    wait_for(out / "round-1/run.json", killed)
+    wait_for(out / "round-0.safetensors", killed)
     os.kill(killed.pid, signal.SIGKILL)
     killed.wait()
     assert left_over(20) == []
     assert not (out / "report.json").exists()
     network, rows = (out / "round-0.safetensors").stat().st_mtime_ns, contents(out / "round-0/steps")
-    code = start(folder, "--pool", "local").wait(timeout=240)
+    code = start(folder, "--pool", "local").wait()
     assert code == 0, (folder / "told.txt").read_text()[-2000:]
     assert (out / "round-0.safetensors").stat().st_mtime_ns == network
     assert contents(out / "round-0/steps") == rows
@@ -58,7 +57,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(500)
+@pytest.mark.timeout(600)
 def test_a_killed_example_goes_on_and_both_play_the_same_unseen_seeds(finished: Path) -> None:
     told: dict[str, Any] = json.loads((finished / "report.json").read_text())
     assert told["seeds"] == [0, 1]
