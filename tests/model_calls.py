@@ -18,7 +18,7 @@ from rollouts.calls.wire import WIRES
 from rollouts.policy_calls import MENDABLE
 from rollouts.records import EpisodeKey, Frame, Snapshot
 
-SWIFT = CallSettings(time_limit_s=2.0, tries=2, pause_s=0.001, retry_after_cap_s=0.01, mendable=MENDABLE)
+SWIFT = CallSettings(time_limit_s=30.0, tries=2, pause_s=0.001, retry_after_cap_s=0.01, mendable=MENDABLE)
 OPTIONS = ("attack", "turn left", "turn right")
 KEY = EpisodeKey("defend_the_center", "rule", "chat:m", 7, 0)
 

@@ -73,6 +73,14 @@ def row_run(
     return CommittedRun.open(folder)
 
 
+def large_run(out: Path, rows: int) -> str:
+    """A run of frames of 100 KB, as large as any; what a user names it by."""
+    noise = np.random.default_rng(5).integers(0, 256, (16, 150, 222, 3), np.uint8)
+    frames = [encode(Frame(pixels), "png-rgb") for pixels in noise]
+    shard = Shard(500, frame=lambda unit, tick: frames[(unit + tick) % 16])
+    return place(row_run(out, [shard] * (rows // 500)))
+
+
 def place(run: CommittedRun) -> str:
     """What a user names the run by."""
     return run.folder.describe()
@@ -89,7 +97,7 @@ def answering(actions: Sequence[str | None], **changes: Any) -> Callable[[int], 
     return lambda tick: decision(tick, Answer(actions[tick], {}), effective_action=actions[tick], **changes)
 
 
-def run_script(code: str, limit_s: float = 60.0, **variables: str) -> subprocess.CompletedProcess[str]:
+def run_script(code: str, limit_s: float = 120.0, **variables: str) -> subprocess.CompletedProcess[str]:
     """A Python process of its own that must end by itself within `limit_s`; `variables` are its environment."""
     told = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "error", **variables}
     with script(code) as path:

@@ -43,7 +43,7 @@ def steps(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def run(snippet: str, steps: str) -> dict[str, Any]:
-    names: dict[str, Any] = {"STEPS": steps}
+    names: dict[str, Any] = {"STEPS": steps, "RUN": str(Path(steps).parent)}
     exec(compile(SNIPPETS[snippet], f"README.md: {snippet}", "exec"), names)
     return names
 
@@ -74,6 +74,25 @@ def test_torch(steps: str) -> None:
     assert tuple(batch.shape) == (6, 240, 320, 3)
 
 
+@pytest.mark.slow
+def test_tables_and_batches_of_the_readers(steps: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Without baselines for a step cap of 3 the episodes are ungraded: their columns are null."""
+    names = run("table", steps)
+    assert (names["table"].num_rows, names["table"]["credit_value"].null_count) == (6, 6)
+    assert capsys.readouterr().out == "3 ['episode_id', 'tick', 'frame']\n" * 2
+
+
+@pytest.mark.slow
+def test_the_readers_for_torch_and_datasets(steps: str, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("torch", reason="torch is an extra (train)")
+    run("loader", steps)
+    shape, _, rest = capsys.readouterr().out.partition(") ")
+    assert (shape, rest.split()[0]) == ("torch.Size([3, 3, 240, 320]", "torch.uint8")
+    run("hugging_face", steps)
+    assert capsys.readouterr().out == "RGB\n"
+
+
+@pytest.mark.slow
 def test_the_network_of_the_readme_plays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("torch", reason="torch is an extra")
     monkeypatch.chdir(tmp_path)
@@ -99,6 +118,7 @@ def test_the_flags_of_the_readme_exist(capsys: pytest.CaptureFixture[str]) -> No
     assert [flag for flag in sorted(flags) if flag not in told] == []
 
 
+@pytest.mark.slow
 def test_the_policy_of_the_readme_plays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (code,) = re.findall(r"```python\n(# shy\.py\n.*?)```", README, re.DOTALL)
     (tmp_path / "shy.py").write_text(code)
@@ -120,6 +140,7 @@ def test_the_policy_of_the_readme_plays(tmp_path: Path, monkeypatch: pytest.Monk
     )
 
 
+@pytest.mark.slow
 def test_the_scenario_of_the_readme_plays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (code,) = re.findall(r"```python\n(# arena\.py\n.*?)```", README, re.DOTALL)
     (tmp_path / "arena.py").write_text(code)
@@ -127,6 +148,7 @@ def test_the_scenario_of_the_readme_plays(tmp_path: Path, monkeypatch: pytest.Mo
     assert main(["run", "--scenario", "arena:LINE", "--step-cap", "3", "--pool", "local", "--frames", "none"]) == 0
 
 
+@pytest.mark.slow
 def test_the_scenario_file_of_the_readme_plays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (text,) = re.findall(r"```toml\n(# line\.toml\n.*?)```", README, re.DOTALL)
     (tmp_path / "line.toml").write_text(text)

@@ -110,7 +110,7 @@ def write_evidence(
 def read_manifest(run: CommittedRun) -> dict[str, Any] | None:
     """None where there is none yet. Errors: `ValueError` where it is no JSON object."""
     try:
-        manifest = json.loads(run.storage.read_bytes(run.path(MANIFEST)))
+        manifest = run.storage.read_json(run.path(MANIFEST))
     except FileNotFoundError:
         return None
     if not isinstance(manifest, dict):

@@ -9,7 +9,8 @@ import struct
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
+from typing import TypeVar
 
 import numpy as np
 from isal import isal_zlib
@@ -19,7 +20,9 @@ from numpy.typing import NDArray
 from rollouts.errors import StorageError, UsageError
 from rollouts.frames import decode
 
+T = TypeVar("T")
 Pixels = NDArray[np.uint8]
+Stored = bytes | memoryview
 Locate = Callable[[int], str]
 """Where the n-th picture is from, in words: shard and row."""
 _PNG = b"\x89PNG\r\n\x1a\n"
@@ -33,19 +36,31 @@ class DamagedFrame(StorageError):
     """A frame that cannot be decoded; the message names shard and row."""
 
 
-def decode_planes(pictures: Sequence[bytes | None], locate: Locate) -> Pixels:
-    """(n, 3, H, W) uint8, RGB. Errors: `DamagedFrame`; `UsageError` where a frame is missing, or sizes differ."""
-    planes: Pixels | None = None
+def planes_shape(pictures: Sequence[Stored | None], locate: Locate) -> tuple[int, ...]:
+    """(n, 3, H, W), H and W those of the first picture. Errors: `DamagedFrame`; `UsageError` where it is missing."""
+    return (len(pictures), *(_told(_shape, pictures[0], locate, 0) if pictures else (3, 0, 0)))
+
+
+def decode_planes(pictures: Sequence[Stored | None], locate: Locate, out: Pixels | None = None) -> Pixels:
+    """RGB, into `out` (n, 3, H, W), fresh where that is None.
+
+    Errors: `DamagedFrame`; `UsageError` where a frame is missing, or sizes differ.
+    """
+    planes = np.empty(planes_shape(pictures, locate), np.uint8) if out is None else out
     for n, data in enumerate(pictures):
-        if data is None:
-            raise UsageError(f"{locate(n)} has no frame (played with --frames none?): ask for other columns")
-        try:
-            planes = np.empty((len(pictures), *_shape(data)), np.uint8) if planes is None else planes
-            _decode_into(data, planes[n])
-        except _DAMAGES as error:  # type: ignore[misc]  # isal types its error as a value
-            told = " ".join(str(error).split()) or type(error).__name__
-            raise DamagedFrame(f"{locate(n)}: the frame cannot be decoded: {told}") from error
-    return np.empty((0, 3, 0, 0), np.uint8) if planes is None else planes
+        _told(partial(_decode_into, planes[n]), data, locate, n)
+    return planes
+
+
+def _told(look: Callable[[Stored], T], data: Stored | None, locate: Locate, n: int) -> T:
+    """What `look` makes of the n-th picture; its errors say which it was."""
+    if data is None:
+        raise UsageError(f"{locate(n)} has no frame (played with --frames none?): ask for other columns")
+    try:
+        return look(data)
+    except _DAMAGES as error:  # type: ignore[misc]  # isal types its error as a value
+        told = " ".join(str(error).split()) or type(error).__name__
+        raise DamagedFrame(f"{locate(n)}: the frame cannot be decoded: {told}") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,18 +73,18 @@ class _Layout:
     pairs: NDArray[np.uint16]
 
 
-def _decode(data: bytes) -> Pixels:
-    return np.moveaxis(decode(data), 2, 0)
+def _decode(data: Stored) -> Pixels:
+    return np.moveaxis(decode(bytes(data)), 2, 0)
 
 
-def _shape(data: bytes) -> tuple[int, ...]:
-    layout = _layout(data[:_BODY])
+def _shape(data: Stored) -> tuple[int, ...]:
+    layout = _layout(bytes(data[:_BODY]))
     return (3, layout.height, layout.width) if layout else _decode(data).shape
 
 
-def _decode_into(data: bytes, out: Pixels) -> None:
+def _decode_into(out: Pixels, data: Stored) -> None:
     """Fill (3, H, W). Errors: `_DAMAGES`, `UsageError`."""
-    layout = _layout(data[:_BODY])
+    layout = _layout(bytes(data[:_BODY]))
     indices = _indices(data, layout) if layout else None
     if layout is None or indices is None:
         pixels = _decode(data)
@@ -81,7 +96,7 @@ def _decode_into(data: bytes, out: Pixels) -> None:
         np.take(pairs, indices, out=plane, mode="clip")  # nothing to clip; "raise" would take a copy
 
 
-def _indices(data: bytes, layout: _Layout) -> NDArray[np.intp] | None:
+def _indices(data: Stored, layout: _Layout) -> NDArray[np.intp] | None:
     """(H, W / 2): two neighbours' palette indices as one number; None where the rows are filtered, or in pieces."""
     packed = memoryview(data)[_BODY:]
     size = int.from_bytes(packed[:4], "big")

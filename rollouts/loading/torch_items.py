@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
@@ -10,51 +11,57 @@ import pyarrow as pa
 import torch
 from pyarrow import compute as pc
 
-from rollouts.loading.pictures import decode_planes
-from rollouts.loading.stream import Chunk
+from rollouts.loading.pictures import decode_planes, planes_shape
+from rollouts.loading.stream import FRAME, Chunk
 from rollouts.shards.reading import to_rows
 
 Item = dict[str, Any]
-FRAME = "frame"
 
 
-def batch_item(chunk: Chunk) -> Item:
-    """Column → tensor or list. Errors: `DamagedFrame`; `UsageError` where a frame is missing or sizes differ."""
-    names = chunk.table.column_names
-    return {name: _frames(chunk) if name == FRAME else _values(chunk.table[name]) for name in names}
+def batch_item(chunk: Chunk, shared: bool = False) -> Item:
+    """Column → tensor or list, the frames' in `shared` memory.
+
+    Errors: `DamagedFrame`; `UsageError` where a frame is missing or sizes differ.
+    """
+    names = chunk.rows.selection.columns
+    return {name: _frames(chunk, shared) if name == FRAME else _values(chunk.table[name]) for name in names}
 
 
 def row_items(chunk: Chunk) -> Iterator[Item]:
     """Column → value, row by row. Errors: `DamagedFrame`; `UsageError` where a frame is missing."""
-    names = chunk.table.column_names
-    if FRAME not in names:
-        yield from _rows(chunk.table)
-        return
-    pictures = _pictures(chunk.table)
-    for n, row in enumerate(_rows(chunk.table.drop_columns([FRAME]))):
-        row[FRAME] = torch.from_numpy(decode_planes(pictures[n : n + 1], partial(_at, chunk, n))[0])
-        yield {name: row[name] for name in names}
+    for n, row in enumerate(_rows(chunk)):
+        if chunk.pictures is not None:
+            row[FRAME] = torch.from_numpy(decode_planes(chunk.pictures[n : n + 1], partial(_at, chunk, n))[0])
+        yield {name: row[name] for name in chunk.rows.selection.columns}
 
 
 def _at(chunk: Chunk, n: int, _: int) -> str:
     return chunk.locate(n)
 
 
-def _rows(table: Any) -> list[Item]:
+def _rows(chunk: Chunk) -> list[Item]:
+    """Of all columns but the frame."""
+    table = chunk.table
     if not table.num_columns:
-        return [{} for _ in range(table.num_rows)]
+        return [{} for _ in range(len(chunk.window))]
     for place, column in enumerate(table.columns):
         table = table.set_column(place, table.column_names[place], _without_null(column))
     return [row for batch in table.combine_chunks().to_batches() for row in to_rows(batch)]
 
 
-def _frames(chunk: Chunk) -> torch.Tensor:
-    return torch.from_numpy(decode_planes(_pictures(chunk.table), chunk.locate))
+def _frames(chunk: Chunk, shared: bool) -> torch.Tensor:
+    pictures = chunk.pictures or []
+    frames = _empty(planes_shape(pictures, chunk.locate), shared)
+    decode_planes(pictures, chunk.locate, frames.numpy())
+    return frames
 
 
-def _pictures(table: Any) -> list[bytes | None]:
-    found: list[bytes | None] = pc.struct_field(table[FRAME], "bytes").to_pylist()
-    return found
+def _empty(shape: tuple[int, ...], shared: bool) -> torch.Tensor:
+    """Shared memory is where a loader puts a tensor that goes from a worker to its parent; being there from the start
+    saves a copy that takes a third of the time of decoding. torch's own collating does the same."""
+    if not shared:
+        return torch.empty(shape, dtype=torch.uint8)
+    return torch.empty(0, dtype=torch.uint8).set_(torch.UntypedStorage._new_shared(math.prod(shape))).view(shape)
 
 
 def _values(column: Any) -> torch.Tensor | list[Any]:

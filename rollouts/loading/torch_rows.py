@@ -117,8 +117,9 @@ class TorchRows(IterableDataset[Any]):  # type: ignore[misc]  # torch may be mis
         reading, stretch, done = self._reading, self._stretch(at.worker, at.workers), at.done
         order = PassOrder(self._rows.counts, MIXED_GROUPS if reading.shuffle else 0, reading.seed, at.epoch)
         wanted = range(stretch.start + done, stretch.stop)
+        handed_on = not moves_on and self._transform is None
         for chunk in read_chunks(self._rows, order, wanted, reading.batch_size or _ROWS_AT_ONCE):
-            items = row_items(chunk) if reading.batch_size is None else iter((batch_item(chunk),))
+            items = row_items(chunk) if reading.batch_size is None else iter((batch_item(chunk, handed_on),))
             for item in items:
                 done += 1 if reading.batch_size is None else len(chunk.window)
                 self._at = _Position(at.epoch, at.worker, at.workers, done)

@@ -71,7 +71,7 @@ class CallJournal:
 
     def _row(self, path: str) -> list[dict[str, Any]]:
         try:
-            row = json.loads(self._folder.storage.read_bytes(path))
+            row = self._folder.storage.read_json(path)
         except FileNotFoundError:  # a shard has it by now
             return []
         except ValueError as error:

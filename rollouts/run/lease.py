@@ -87,7 +87,7 @@ class Lease:
         """Errors: `LeaseError` where the lease on file is not this one any more."""
         found = read_holder(self._storage, self._path)
         if found is None or found.token != self._holder.token:
-            by = f"process {found.pid} on {found.host} has it" if found else "its file is gone"
+            by = f"process {found.pid} on {found.host} has it" if found else "its file is gone or damaged"
             raise LeaseError(f"lost the lease of {self._storage.describe(self._folder)}: {by}")
 
     @contextmanager
@@ -143,7 +143,7 @@ def acquire_lease(
 def read_holder(storage: Storage, path: str) -> Holder | None:
     """None where there is no lease, or none that can be read."""
     try:
-        return Holder(**json.loads(storage.read_bytes(path)))
+        return Holder(**storage.read_json(path))
     except (FileNotFoundError, ValueError, TypeError):
         return None
 

@@ -81,7 +81,7 @@ class RunFolder:
     def read_record(self) -> dict[str, Any]:
         """What `run.json` says. Errors: `UsageError` where there is no run, or its record cannot be read."""
         try:
-            record: dict[str, Any] = json.loads(self.storage.read_bytes(self.path("run.json")))
+            record: dict[str, Any] = self.storage.read_json(self.path("run.json"))
         except FileNotFoundError:
             raise UsageError(f"there is no run in {self.describe()}") from None
         except ValueError as error:

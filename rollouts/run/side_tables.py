@@ -8,7 +8,6 @@ Reads only. A unit's parts are numbered from 0 without a gap, so that finding th
 from __future__ import annotations
 
 import itertools
-import json
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -65,7 +64,7 @@ class SideTables:
     def read_identity(self, table: str, id: str) -> dict[str, Any]:
         """The text behind an id. Errors: `UsageError` where it was never declared."""
         try:
-            identity: dict[str, Any] = json.loads(self._storage.read_bytes(self.folder.path(table, f"{id}.json")))
+            identity: dict[str, Any] = self._storage.read_json(self.folder.path(table, f"{id}.json"))
         except FileNotFoundError:
             raise UsageError(f"{self.folder.describe(table)} has no {id}") from None
         return identity
@@ -76,7 +75,7 @@ class SideTables:
 
     def _asked(self, grader_id: str, name: str) -> int:
         try:
-            return int(json.loads(self._storage.read_bytes(self.folder.path("grades", grader_id, name)))["repeats"])
+            return int(self._storage.read_json(self.folder.path("grades", grader_id, name))["repeats"])
         except FileNotFoundError:
             return 1
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import json
 import random
 import time
 from collections.abc import Callable, Iterator
@@ -84,6 +85,21 @@ class Storage:
                 return bytes(file.read())
 
         return self._try("read", path, read)
+
+    def read_json(self, path: str) -> Any:
+        """What a small JSON file says. Errors: `FileNotFoundError`, `ValueError` where it is no JSON.
+
+        An object store is asked for the size and then for that many bytes: of a file that was replaced by a longer one
+        in between, these are only the beginning. So what is no JSON there is read again.
+        """
+        for turn in range(TRIES):
+            try:
+                return json.loads(self.read_bytes(path))
+            except ValueError:
+                if self.is_local or turn + 1 == TRIES:
+                    raise
+            self._wait(turn)
+        raise AssertionError("unreachable")
 
     def open_input(self, path: str) -> Any:
         """A seekable `pyarrow.NativeFile`; `FileNotFoundError` where there is none."""
@@ -184,8 +200,11 @@ class Storage:
             except (OSError, pa.ArrowException) as error:
                 if turn + 1 == TRIES or not is_transient(error):
                     raise StorageError(f"cannot {what} {self.describe(path)}: {cause(error)}") from error
-            self._pause(FIRST_PAUSE_S * 2**turn * random.uniform(0.5, 1.5))
+            self._wait(turn)
         raise AssertionError("unreachable")
+
+    def _wait(self, turn: int) -> None:
+        self._pause(FIRST_PAUSE_S * 2**turn * random.uniform(0.5, 1.5))
 
 
 def _reading(local: Path) -> bytes:

@@ -25,7 +25,7 @@ TASK = GradingTask(conversation(HostAgent("模型"), [Exchange("继续", "好的
 
 
 def client(fake: FakeEndpoint) -> ChatClient:
-    settings = CallSettings(time_limit_s=5, tries=2, pause_s=0.001, pause_cap_s=0.01)
+    settings = CallSettings(time_limit_s=30, tries=2, pause_s=0.001, pause_cap_s=0.01)
     return ChatClient(Endpoint(fake.base_url), LocalLimiter(Limits()), settings)
 
 

@@ -135,6 +135,7 @@ def test_a_dry_run_tells_the_plan_and_writes_nothing(rollouts: Any, tmp_path: Pa
     assert files(tmp_path) == []
 
 
+@pytest.mark.slow
 def test_a_run_from_start_to_table(rollouts: Any, tmp_path: Path) -> None:
     said = rollouts("run", *SMALL, "--run-id", "r")
     assert said.code == 0

@@ -35,6 +35,8 @@ from rollouts.calls.fake_replies import (
 from rollouts.calls.replies import Cause
 from rollouts.cli import main
 
+pytestmark = pytest.mark.slow
+
 PLAYED = ("--scenario", "defend_the_center", "--seeds", "0:2", "--frames", "none", "--pool", "local", "--run-id", "r")
 LLM = ("--grade", "llm", "--grader-model", "judge", "--pool", "local")
 VERDICT = {
@@ -809,7 +811,6 @@ def test_feedback_that_cannot_be_is_named_and_not_stored(
 # Signals
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_ends_grading_soon_and_nothing_stored_is_asked_again(console: Console, number: int, code: int) -> None:
     """40 questions, two at a time: what was answered before the signal is never asked again."""

@@ -13,6 +13,8 @@ from rollouts.cli import main
 from tests.doubles import counting_scenario
 from tests.same_rows import assert_same_data, comparable
 
+pytestmark = pytest.mark.slow
+
 NAMES = ("episode_id", "policy", "probabilities", "confidence", "model_action", "asked", "acted_by")
 """What the rows of equal games differ in where another policy plays them, or the teacher in its place."""
 SMALL = ("--scenario", "defend_the_center", "--seeds", "0:3", "--frames", "none", "--grade", "none")
@@ -35,7 +37,6 @@ def hashes(where: Path) -> list[tuple[int, str]]:
     return sorted(zip(table["seed"].to_pylist(), table["trajectory_hash"].to_pylist(), strict=True))
 
 
-@pytest.mark.slow
 def test_all_teacher_is_the_oracle(tmp_path: Path) -> None:
     mixed, oracle = run(tmp_path, "mixture:1:random", "mixed"), run(tmp_path, "oracle", "oracle")
     assert hashes(mixed) == hashes(oracle)
@@ -44,7 +45,6 @@ def test_all_teacher_is_the_oracle(tmp_path: Path) -> None:
     assert set(left["acted_by"]) == {"teacher"}
 
 
-@pytest.mark.slow
 def test_no_teacher_is_the_policy_apart_from_its_name(tmp_path: Path) -> None:
     mixed, alone = run(tmp_path, "mixture:0:random", "mixed"), run(tmp_path, "random", "alone")
     assert hashes(mixed) == hashes(alone)
@@ -74,7 +74,6 @@ def test_the_evidence_counts_asked_decisions_alone_and_verifies(
     assert main(["verify", str(where), "--replay", "3"]) == 0
 
 
-@pytest.mark.slow
 def test_who_acts_does_not_depend_on_the_number_of_actors(tmp_path: Path) -> None:
     words = (*SMALL, "--step-cap", "20", "--episodes-per-seed", "2", "--episodes-per-unit", "1")
     alone = run(tmp_path, "mixture:0.5:random", "alone", (*words, "--pool", "local"))

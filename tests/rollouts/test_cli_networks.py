@@ -16,6 +16,8 @@ from rollouts.errors import UsageError
 from rollouts.store.storage import open_storage
 from tests.onnx_files import mean_colour
 
+pytestmark = pytest.mark.slow
+
 SMALL = {"--seeds": "0:1", "--step-cap": "4", "--pool": "local", "--run-id": "r"}
 
 

@@ -12,6 +12,8 @@ import pytest
 
 from rollouts.cli import main
 
+pytestmark = pytest.mark.slow
+
 SMALL = ("--scenario", "defend_the_center", "--seeds", "0:2", "--frames", "none", "--pool", "local")
 HEALTH = ("--scenario", "health_gathering", "--seeds", "0:2", "--frames", "none", "--pool", "local")
 
@@ -26,7 +28,6 @@ def rows(where: Path, table: str) -> list[dict[str, Any]]:
     return sorted(found, key=lambda row: (row["seed"], row.get("tick", 0)))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["oracle", "random"])
 @pytest.mark.parametrize("world", [SMALL, HEALTH], ids=["defend_the_center", "health_gathering"])
 def test_a_set_latency_of_0_plays_as_the_game_that_waits(tmp_path: Path, policy: str, world: tuple[str, ...]) -> None:

@@ -13,6 +13,8 @@ import pytest
 from rollouts.cli import main
 from tests.scenario_files import write_line
 
+pytestmark = pytest.mark.slow
+
 SHORT = ("--pool", "local", "--frames", "none", "--run-id", "r", "--step-cap", "5", "--seeds", "0:2")
 
 

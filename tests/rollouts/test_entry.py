@@ -8,7 +8,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.console import ROOT
+
+pytestmark = pytest.mark.slow
 
 BEGIN = "import sys; from rollouts.entry import main; sys.exit(main())"
 

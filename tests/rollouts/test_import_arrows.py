@@ -22,6 +22,7 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
         "toml_table scenario_file scenario_texts read_files",
         "episode realtime plan config grading_config identity shards",
         "run",
+        "loading readers",
         "policy_calls",
         "worker worker_log",
         "pools",
@@ -33,11 +34,18 @@ ONLY_IN = {
     "ray": ("actors/",),
     "vizdoom": ("rollouts/doom/",),
     "openai": ("rollouts/calls/chat.py",),
-    "torch": ("rollouts/policies/torch_", "rollouts/policies/causal_lm.py"),
+    "torch": ("rollouts/policies/torch_", "rollouts/policies/causal_lm.py", "rollouts/loading/torch_"),
+    "datasets": ("rollouts/loading/hugging_face.py",),
     "safetensors": ("rollouts/policies/torch_",),
     "onnxruntime": ("rollouts/policies/onnx_",),
     "transformers": ("rollouts/policies/causal_lm.py",),
-    "pyarrow": ("rollouts/shards/", "rollouts/store/", "rollouts/readers.py"),
+    "pyarrow": (
+        "rollouts/shards/",
+        "rollouts/store/",
+        "rollouts/loading/",
+        "rollouts/readers.py",
+        "actors/datasets.py",
+    ),
 }
 COMPOSITION = ("rollouts/cli.py", "rollouts/commands/")
 
@@ -89,9 +97,9 @@ def test_a_heavy_library_has_its_only_importers(owned: str) -> None:
 
 
 def test_optional_packages_are_imported_late() -> None:
-    """Every command imports the registry; only a run that needs them may pay for, or lack, the extras."""
-    loaded = "import sys, rollouts.cli; sys.exit({*sys.argv[1:]} & {*sys.modules} or 0)"
-    extras = ("torch", "safetensors", "onnxruntime", "transformers")
+    """Every command imports the registry, every trainer the readers; only who needs the extras may pay for them."""
+    loaded = "import sys, rollouts.cli, rollouts.readers; sys.exit({*sys.argv[1:]} & {*sys.modules} or 0)"
+    extras = ("torch", "safetensors", "onnxruntime", "transformers", "datasets")
     done = subprocess.run([sys.executable, "-c", loaded, *extras], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
 

@@ -32,7 +32,7 @@ from rollouts.calls.limits import Budget, Limits, Order, Outcome, Permit, Spendi
 from rollouts.calls.prices import Price
 from rollouts.errors import BudgetSpent, RunStopped
 
-SWIFT = CallSettings(time_limit_s=5, tries=6, pause_s=0.001, pause_cap_s=0.01, retry_after_cap_s=0.15)
+SWIFT = CallSettings(time_limit_s=30, tries=6, pause_s=0.001, pause_cap_s=0.01, retry_after_cap_s=0.15)
 PATIENT = Limits(pause_s=0.001, retry_after_cap_s=0.15)
 SCHEMA = ReplySchema("grade", {"type": "object"})
 

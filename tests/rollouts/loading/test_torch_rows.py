@@ -22,6 +22,7 @@ torch = pytest.importorskip("torch", reason="torch is an extra")
 from rollouts.loading.torch_rows import TorchRows, given_in_turns  # noqa: E402
 from tests.loaders import one_pass, one_pass_in_parts  # noqa: E402
 
+pytestmark = pytest.mark.slow
 KEY = ("episode_id", "tick")
 SIZES = (10, 7, 1)
 MATRIX = [*itertools.product((1, 2, 4), (0, 1, 2, 5))]

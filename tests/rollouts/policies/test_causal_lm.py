@@ -19,7 +19,7 @@ from tests import language_models
 pytest.importorskip("torch", reason="torch is an extra")
 pytest.importorskip("transformers", reason="transformers is an extra")
 
-pytestmark = pytest.mark.filterwarnings("default")
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default")]
 DEFEND = SCENARIOS["defend_the_center"]
 OPTIONS = DEFEND.options
 WORDS = 2 + 8 + len(language_models.WORDS) + 2

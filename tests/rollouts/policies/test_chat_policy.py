@@ -331,6 +331,7 @@ def test_the_history_holds_the_last_exchanges_and_nothing_that_was_made_up(play:
     assert len(player.bodies[4]["messages"]) == 2
 
 
+@pytest.mark.slow
 def test_h5_the_body_stays_flat_over_a_long_episode(play: Play) -> None:
     player = play(observe="both", history=3, history_frames=2)
     for _ in range(200):

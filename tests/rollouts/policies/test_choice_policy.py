@@ -28,7 +28,8 @@ def ask() -> Iterator[Ask]:
 
         def decide(reply: FakeReply | None = None, **settings: bool) -> tuple[Answer, FakeEndpoint]:
             fake = stack.enter_context(FakeEndpoint(lambda _request: reply))
-            swift = SWIFT.__class__(time_limit_s=0.3, tries=1)
+            silent = reply is not None and reply.fault == "silence"
+            swift = SWIFT.__class__(time_limit_s=0.3 if silent else 30.0, tries=1)
             context = PolicyContext(
                 SCENARIOS["defend_the_center"],
                 "laya",

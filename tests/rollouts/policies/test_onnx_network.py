@@ -18,6 +18,8 @@ from rollouts.scenarios import SCENARIOS
 from tests.doubles import COUNTING
 from tests.onnx_files import count_words, mean_colour
 
+pytestmark = pytest.mark.slow
+
 DEFEND = SCENARIOS["defend_the_center"]
 OPTIONS = DEFEND.options
 TEXT = json.dumps({"observes": "text", "buckets": 64, "length": 6, "options": list(OPTIONS)})

@@ -21,6 +21,8 @@ from tests.doubles import COUNTING
 
 torch = pytest.importorskip("torch", reason="torch is an extra")
 safetensors_torch = pytest.importorskip("safetensors.torch", reason="safetensors is an extra")
+
+pytestmark = pytest.mark.slow
 DEFEND = SCENARIOS["defend_the_center"]
 OPTIONS = ("attack", "turn left", "turn right")
 

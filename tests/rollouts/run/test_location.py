@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from rollouts.run.location import find_run
 from rollouts.errors import UsageError
+from rollouts.run.location import find_run
 
 
 @pytest.fixture

@@ -99,6 +99,25 @@ def test_an_interrupted_run_is_resumed(uri: str, bucket: Any, tmp_path: Path, af
     assert rows(storage) == rows(open_storage(tmp_path))
 
 
+def test_a_json_file_replaced_between_its_two_requests_is_read_whole(uri: str, bucket: Any) -> None:
+    """pyarrow asks for the size and then for so many bytes: here a longer file comes in between, once."""
+
+    class Replacing(Storage):
+        longer: list[bytes] = [b'{"heartbeat": 1800000000.125}']  # noqa: RUF012
+
+        def _open(self, path: str) -> Any:
+            file = super()._open(path)
+            while self.longer:
+                self.write_bytes(path, self.longer.pop())
+            return file
+
+    calm = open_storage(uri)
+    calm.write_bytes("lease.json", b'{"heartbeat": 1800000000}')
+    storage = Replacing(calm.uri, calm.filesystem, calm.full(""), lambda _: None)
+    assert storage.read_json("lease.json") == {"heartbeat": 1800000000.125}
+    assert storage.longer == []
+
+
 def make_the_holder_a_dead_process(storage: Storage) -> None:
     path = f"{RUN_ID}/lease.json"
     said = storage.read_bytes(path).decode()
