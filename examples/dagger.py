@@ -181,7 +181,7 @@ def report(lesson: Lesson, rounds: Sequence[Round], seeds: tuple[int, ...], begu
     return {**told, "seeds": seeds, "network": learned, "teacher": taught, "seconds": took_s}
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     taught = [name for name, scenario in SCENARIOS.items() if scenario.teacher is not None]
     parser.add_argument("--scenario", choices=taught, default="defend_the_center")
@@ -192,7 +192,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--pool", choices=("ray", "local"), default="ray")
     parser.add_argument("--out", type=Path, help="where runs and networks are kept (runs/dagger/SCENARIO)")
-    asked = parser.parse_args()
+    asked = parser.parse_args(arguments)
     if asked.betas[0] != 1 or not all(0 <= beta <= 1 for beta in asked.betas):
         parser.error("--betas must begin with 1 (there is no network yet) and lie between 0 and 1")
     begun_s = time.monotonic()

@@ -143,7 +143,7 @@ def draw(curve: Curve, path: Path) -> None:
     figure.savefig(path, dpi=110, metadata={"Date": None} if path.suffix == ".svg" else None)
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     taught = [name for name, scenario in SCENARIOS.items() if scenario.teacher is not None]
     parser.add_argument("--scenario", choices=taught, default="defend_the_center")
@@ -153,7 +153,7 @@ def main() -> int:
     parser.add_argument("--out", type=Path, help="where runs and networks are kept (runs/curve/SCENARIO)")
     parser.add_argument("--picture", type=Path, help="docs/learning_curve_SCENARIO.svg; the numbers lie beside it")
     parser.add_argument("--draw-only", action="store_true")
-    asked = parser.parse_args()
+    asked = parser.parse_args(arguments)
     picture = asked.picture or Path(f"docs/learning_curve_{asked.scenario}.svg")
     out = asked.out or Path("runs/curve", asked.scenario)
     try:

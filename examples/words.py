@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import torch
@@ -53,14 +53,14 @@ def _batches(run: str, scenario: str, card: NetworkCard, seed: int) -> Iterator[
             yield torch.from_numpy(words.numbers(batch["state"])), torch.tensor(done)
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", help="the folder of a run, or its id")
     parser.add_argument("--scenario", choices=tuple(SCENARIOS), default="defend_the_center")
     parser.add_argument("--steps", type=int, default=600)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--save", type=Path, default=Path("words.safetensors"))
-    asked = parser.parse_args()
+    asked = parser.parse_args(arguments)
     try:
         loss = learn(asked.run, asked.scenario, asked.save, asked.steps, asked.seed)
     except RolloutsError as error:
