@@ -22,6 +22,7 @@ from actors.served_policy import Held, ServedPolicies
 from rollouts.errors import RunStopped, UsageError
 from rollouts.policies.base import ActsInBatches, Policy, Question
 from rollouts.policies.batching import Batcher, Outcome
+from rollouts.policies.network_inputs import Frames
 from rollouts.policies.server_messages import pack_outcome, read_question
 from rollouts.policies.socket_line import SocketDoor
 from rollouts.pools.pool import Failure
@@ -114,7 +115,7 @@ class PolicyServer:
 def _held(policy: Policy) -> Held:
     """A policy that does not say that it needs no frames is shown them."""
     frames = getattr(policy, "needs_frames", None) is not False
-    return Held(policy.describe(), frames, getattr(policy, "frame_size", None))
+    return Held(policy.describe(), getattr(policy, "looks", Frames()) if frames else None)
 
 
 _OPTIONS: dict[str, Any] = {"max_restarts": -1, "max_task_retries": 0, "num_cpus": 0, "max_concurrency": 10_000}

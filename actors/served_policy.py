@@ -14,10 +14,10 @@ from ray import exceptions
 
 from rollouts.errors import RolloutsError, RunStopped, TryVoid
 from rollouts.policies.base import Policy, Question
-from rollouts.policies.network_inputs import Size, resized
+from rollouts.policies.network_inputs import Frames
 from rollouts.policies.server_messages import pack_question, read_outcome
 from rollouts.policies.socket_line import SocketLine
-from rollouts.records import Answer, Frame, PolicyDescription, Snapshot
+from rollouts.records import Answer, PolicyDescription, Snapshot
 from rollouts.scenarios.scenario import Scenario
 
 ANSWER_S = 60.0
@@ -27,11 +27,10 @@ LOOK_EVERY_S = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What the servers hold: who it is, and what of a picture it wants to see: none, or of which (height, width)."""
+    """What the servers hold: who it is, and what of a frame it looks at, None for nothing."""
 
     who: PolicyDescription
-    frames: bool
-    frame_size: Size | None
+    looks: Frames | None
 
 
 @dataclass(frozen=True)
@@ -77,12 +76,8 @@ class ServedPolicy:
 
     def _as_wanted(self, snapshot: Snapshot) -> Snapshot:
         """What is not looked at is not sent: a small picture is small on the way, too."""
-        frame, size = snapshot.frame, self._held.frame_size
-        if frame is None or not self._held.frames:
-            return replace(snapshot, frame=None)
-        if size is None or frame.pixels.shape[:2] == size:
-            return snapshot
-        return replace(snapshot, frame=Frame(resized(frame.rgb(), size)))
+        frame, looks = snapshot.frame, self._held.looks
+        return replace(snapshot, frame=None if frame is None or looks is None else looks.fit(frame))
 
     def close(self) -> None:
         if self._ask is not None:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from rollouts.errors import UsageError
 from rollouts.policies.base import Question
-from rollouts.policies.network_inputs import Inputs, Size
+from rollouts.policies.network_inputs import Frames, Inputs
 from rollouts.records import Answer, PolicyDescription, Snapshot
 from rollouts.scenarios.scenario import Scenario
 from rollouts.scrub import describe_error
@@ -47,9 +47,10 @@ class NetworkPolicy:
         return self._network.inputs.observes == "frame"
 
     @property
-    def frame_size(self) -> Size | None:
-        """(height, width) to which frames are made, None: as they are."""
-        return self._network.inputs.frame_size
+    def looks(self) -> Frames | None:
+        """What it sees of a frame; None where it sees no frames."""
+        inputs = self._network.inputs
+        return inputs if isinstance(inputs, Frames) else None
 
     def act(self, snapshot: Snapshot, text: str, options: tuple[str, ...], instructions: str | None) -> Answer:
         return self.act_batch([Question(snapshot, text, options, instructions)])[0]

@@ -1,9 +1,11 @@
 """The card of a checkpoint: what the network sees and scores, how it is built. JSON, beside the weights or in them.
 
     {"architecture": "conv", "options": ["attack", "turn left", "turn right"], "frame_size": [84, 84]}
+    {"architecture": "conv", "crop": [90, 180, 0, 320], "frame_size": [45, 160]}
     {"architecture": "tokens", "options": ["attack", "turn left", "turn right"], "buckets": 4096, "length": 64}
     {"observes": "frame", "options": [...], "settings": {"width": 32}}             # for a class of one's own
 
+A frame is cut to `crop` (top, bottom, left, right, in its own pixels), then made `frame_size` (height, width).
 `options` are in the order of the network's scores; without them the scenario's order counts. `settings` are keyword
 arguments of the architecture.
 """
@@ -17,35 +19,36 @@ from pathlib import Path
 from typing import Any
 
 from rollouts.errors import UsageError
-from rollouts.policies.network_inputs import Frames, Inputs, Observes, Words
+from rollouts.policies.network_inputs import Crop, Frames, Inputs, Observes, Words
 from rollouts.settings import unknown
 
 KEY = "doom_rollouts"
 ARCHITECTURES: Mapping[str, Observes] = {"conv": "frame", "tokens": "text"}
-_KEYS = ("architecture", "observes", "options", "frame_size", "buckets", "length", "settings")
+_KEYS = ("architecture", "observes", "options", "frame_size", "crop", "buckets", "length", "settings")
 
 
 @dataclass(frozen=True)
 class NetworkCard:
-    """`architecture` is one of ours, or None. `frame_size`: (height, width); `buckets`, `length`: see `Words`."""
+    """`architecture` is one of ours, or None. `frame_size`, `crop`: see `Frames`; `buckets`, `length`: see `Words`."""
 
     architecture: str | None = None
     observes: Observes = "frame"
     options: tuple[str, ...] | None = None
     frame_size: tuple[int, int] | None = None
+    crop: Crop | None = None
     buckets: int = 4096
     length: int = 64
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     def inputs(self) -> Inputs:
-        return Frames(self.frame_size) if self.observes == "frame" else Words(self.buckets, self.length)
+        return Frames(self.frame_size, self.crop) if self.observes == "frame" else Words(self.buckets, self.length)
 
     def as_json(self) -> str:
         options = None if self.options is None else list(self.options)
-        size = None if self.frame_size is None else list(self.frame_size)
+        size, crop = (None if numbers is None else list(numbers) for numbers in (self.frame_size, self.crop))
         told = {
             **{"architecture": self.architecture, "observes": self.observes, "options": options, "frame_size": size},
-            **{"buckets": self.buckets, "length": self.length, "settings": dict(self.settings)},
+            **{"crop": crop, "buckets": self.buckets, "length": self.length, "settings": dict(self.settings)},
         }
         return json.dumps({key: value for key, value in told.items() if value is not None})
 
@@ -98,6 +101,7 @@ class _Reader:
             observes=self._observes(architecture),
             options=self._options(),
             frame_size=self._frame_size(),
+            crop=self._crop(),
             buckets=self._whole("buckets", 4096, least=2),
             length=self._whole("length", 64, least=1),
             settings=settings,
@@ -129,6 +133,17 @@ class _Reader:
         if not (isinstance(given, list) and len(given) == 2 and all(_is_whole(side, 1, 10_000) for side in given)):
             self._wrong("frame_size", "[height, width] in pixels")
         return given[0], given[1]
+
+    def _crop(self) -> Crop | None:
+        given = self.values.get("crop")
+        if given is None:
+            return None
+        if not (isinstance(given, list) and len(given) == 4 and all(_is_whole(edge, 0, 10_000) for edge in given)):
+            self._wrong("crop", "[top, bottom, left, right] in pixels")
+        top, bottom, left, right = given
+        if top >= bottom or left >= right:
+            self._wrong("crop", "[top, bottom, left, right] with top above bottom and left before right")
+        return top, bottom, left, right
 
     def _whole(self, key: str, default: int, least: int) -> int:
         given = self.values.get(key, default)

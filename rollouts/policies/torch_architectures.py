@@ -13,15 +13,26 @@ from rollouts.policies.network_card import KEY, NetworkCard
 
 
 class Conv(nn.Module):  # type: ignore[misc]
-    """Frames (n, 3, H, W) in [0, 1], of any size, to scores (n, options). Each convolution halves the picture."""
+    """Frames (n, 3, H, W) in [0, 1], of any size, to scores (n, options).
 
-    def __init__(self, options: int, widths: Sequence[int] = (16, 32, 32), hidden: int = 128) -> None:
+    Each convolution halves the picture; what the last one gives is averaged to `grid` (rows, columns). A grid as fine
+    as that keeps where things are: with three convolutions (ceil(H / 8), ceil(W / 8)).
+    """
+
+    def __init__(
+        self,
+        options: int,
+        widths: Sequence[int] = (16, 32, 32),
+        hidden: int = 128,
+        grid: Sequence[int] = (4, 6),
+    ) -> None:
         super().__init__()
         layers: list[nn.Module] = []
         for before, width in zip((3, *widths), widths, strict=False):
             layers += [nn.Conv2d(before, width, 3, stride=2, padding=1), nn.ReLU()]
-        self.eye = nn.Sequential(*layers, nn.AdaptiveAvgPool2d((4, 6)), nn.Flatten())
-        self.head = nn.Sequential(nn.Linear(widths[-1] * 24, hidden), nn.ReLU(), nn.Linear(hidden, options))
+        self.eye = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(tuple(grid)), nn.Flatten())
+        cells = grid[0] * grid[1]
+        self.head = nn.Sequential(nn.Linear(widths[-1] * cells, hidden), nn.ReLU(), nn.Linear(hidden, options))
 
     def forward(self, frames: Tensor) -> Tensor:
         return self.head(self.eye(frames))

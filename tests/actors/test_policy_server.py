@@ -84,7 +84,7 @@ def test_the_class_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         server = PolicyServer(serving(tmp_path, SPELLS))
         held = await server.load()
         assert isinstance(held, dict)
-        assert (held[SPELLS].who.model, held[SPELLS].frames) == ("spelling", False)
+        assert (held[SPELLS].who.model, held[SPELLS].looks) == ("spelling", None)
         four = Question(Snapshot(0), "four", OPTIONS, None)
         assert await server.door() is None
         outcomes = await asyncio.gather(*(server.answer(SPELLS, str(n), four) for n in range(8)))
@@ -171,7 +171,8 @@ def test_the_other_kinds_of_networks_can_be_served(tmp_path: Path) -> None:
     from rollouts.policies.network_card import NetworkCard
     from rollouts.policies.torch_architectures import build, save_network
 
-    card = NetworkCard("conv", "frame", OPTIONS, (60, 80), settings={"widths": [4, 8], "hidden": 16})
+    settings = {"widths": [4, 8], "hidden": 16, "grid": [10, 40]}
+    card = NetworkCard("conv", "frame", OPTIONS, (40, 160), (80, 160, 0, 320), settings=settings)
     save_network(build(card, 3), card, tmp_path / "small.safetensors")
     specs = (f"torch:{tmp_path}/small.safetensors", f"transformers:{language_models.make(tmp_path / 'lm')}")
     scenario = prepared(tmp_path, *specs).config.scenario("defend_the_center")

@@ -13,10 +13,11 @@ from rollouts.policies.network_card import NetworkCard, find_card, read_card
 
 OPTIONS = ("attack", "turn left")
 CONV = NetworkCard("conv", "frame", OPTIONS, (84, 96), settings={"hidden": 32})
+CUT = NetworkCard("conv", "frame", OPTIONS, (20, 80), (80, 120, 0, 320), settings={"grid": [3, 10]})
 TOKENS = NetworkCard("tokens", "text", None, buckets=100, length=7)
 
 
-@pytest.mark.parametrize("card", [CONV, TOKENS, NetworkCard()])
+@pytest.mark.parametrize("card", [CONV, CUT, TOKENS, NetworkCard()])
 def test_what_is_written_can_be_read(card: NetworkCard) -> None:
     assert read_card(card.as_json(), "here") == card
 
@@ -39,6 +40,9 @@ def test_an_architecture_says_what_it_observes() -> None:
         ('{"options": ["a", "a"]}', "must be without repetition"),
         ('{"frame_size": [84]}', "here: frame_size is [84]: must be [height, width] in pixels"),
         ('{"frame_size": [84, 0]}', "must be [height, width]"),
+        ('{"crop": [80, 120]}', "here: crop is [80, 120]: must be [top, bottom, left, right] in pixels"),
+        ('{"crop": [-1, 120, 0, 320]}', "must be [top, bottom, left, right] in pixels"),
+        ('{"crop": [120, 120, 0, 320]}', "with top above bottom and left before right"),
         ('{"buckets": 1}', "here: buckets is 1: must be a whole number from 2"),
         ('{"length": true}', "here: length is true: must be a whole number from 1"),
         ('{"settings": 3}', "here: settings is 3: must be a JSON object"),
