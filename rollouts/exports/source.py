@@ -6,16 +6,14 @@ once: what is committed while an export is written is not in it.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, cast
 
-from rollouts.errors import UsageError
 from rollouts.exports.prompts import Told
 from rollouts.exports.samples import Reason, Row, Tally
-from rollouts.loading.committed import OpenRun, open_run
+from rollouts.loading.committed import OpenRun, open_runs
 from rollouts.loading.rows import Rows, find_rows
 from rollouts.loading.selection import Filters
 from rollouts.run.location import find_run
@@ -41,11 +39,7 @@ class Source:
     @cached_property
     def runs(self) -> tuple[OpenRun, ...]:
         """Errors: `UsageError` where one is no run, or two have one id: their rows could not be told apart."""
-        runs = tuple(open_run(find_run(name)) for name in self.named)
-        ids = Counter(run_id for run in runs for run_id in run.origin.records)
-        for run_id in (run_id for run_id, n in ids.items() if n > 1):
-            raise UsageError(f"two of the runs have the id {run_id}: their rows could not be told apart")
-        return runs
+        return open_runs(map(find_run, self.named))
 
     @property
     def instructions(self) -> Told:

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
 
+from rollouts.errors import UsageError
 from rollouts.plan import episode_ids, superseding
 from rollouts.records import ShardFile, Unit
 from rollouts.run.origin import Origin, read_origin
@@ -46,8 +48,16 @@ class OpenRun:
         return tuple(commit.steps for _, commit in sorted(self.commits.items()) if commit.steps)
 
 
-def open_run(folder: RunFolder) -> OpenRun:
-    """Errors: `UsageError` where it is no run; `StorageError`."""
+def open_runs(folders: Iterable[RunFolder]) -> tuple[OpenRun, ...]:
+    """Errors: `UsageError` where one is no run, or two have rows of one run (a copy, a merged set); `StorageError`."""
+    runs = tuple(map(_open_run, folders))
+    ids = Counter(run_id for run in runs for run_id in run.origin.records)
+    for run_id in (run_id for run_id, n in ids.items() if n > 1):
+        raise UsageError(f"two of the runs have the id {run_id}: their rows could not be told apart")
+    return runs
+
+
+def _open_run(folder: RunFolder) -> OpenRun:
     origin, plan = read_origin(folder), folder.read_plan()
     return OpenRun(folder, origin, plan, read_commits(folder, plan))
 
