@@ -177,6 +177,8 @@ def torch_rows(rows: Rows, reading: Mapping[str, Any], transform: Transform | No
     rank, world_size = _whereabouts(reading["rank"], reading["world_size"])
     settings = Reading(**{**reading, "rank": rank, "world_size": world_size})
     _check(settings)
+    if settings.even == "drop" and rows.total < world_size:
+        raise UsageError(f"even 'drop' leaves none of {rows.total} rows to {world_size} ranks: give 'repeat' or 'none'")
     return TorchRows(rows, settings, transform)
 
 
