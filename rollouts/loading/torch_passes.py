@@ -8,10 +8,10 @@ a program that seeds torch before each pass gives the workers of all passes the 
 
 from __future__ import annotations
 
-import multiprocessing
 import time
 from collections import Counter
 from dataclasses import dataclass
+from multiprocessing.process import current_process, parent_process
 from typing import Any
 
 import torch
@@ -103,11 +103,11 @@ def _awaited(slot: torch.Tensor, key: int, after: int) -> Pass:
 
 def _parent() -> int:
     """The process that started this one: ranks may share the memory of one dataset, and the seeds."""
-    parent = multiprocessing.parent_process()
+    parent = parent_process()
     return 0 if parent is None or parent.pid is None else parent.pid
 
 
 def _process_number() -> int:
     """The how-manieth child of its parent this process is."""
-    identity: tuple[int, ...] = getattr(multiprocessing.current_process(), "_identity", ())
+    identity: tuple[int, ...] = getattr(current_process(), "_identity", ())
     return identity[-1] if identity else 0
