@@ -52,8 +52,8 @@ ONLY_IN = {
 }
 RUNS_WHAT_IT_READS = ("pickle", "cloudpickle", "dill", "marshal", "shelve", "multiprocessing")
 """Ray pickles by itself what goes to its actors; nothing of ours reads pickles (a `Connection` does, in `recv`)."""
-READS_NOTHING = ("multiprocessing.process",)
-"""Which child of its parent a process is."""
+READS_NOTHING = ("multiprocessing.process.current_process", "multiprocessing.process.parent_process")
+"""They tell which child of its parent a process is."""
 COMPOSITION = ("rollouts/cli.py", "rollouts/commands/")
 
 
