@@ -41,8 +41,10 @@ from rollouts.store.storage import open_storage
 VIEWS: Mapping[str, Frames] = {
     "defend_the_center": Frames((40, 160), crop=(80, 160, 0, 320)),
     "health_gathering": Frames((76, 160), crop=(88, 240, 0, 320)),
+    "defend_the_line": Frames((40, 160), crop=(80, 160, 0, 320)),
+    "health_gathering_supreme": Frames((76, 160), crop=(88, 240, 0, 320)),
 }
-"""What the network looks at, where that is not the whole frame: the band that things stand in."""
+"""The band that things stand in, at half the resolution; elsewhere the network sees the whole frame at a quarter."""
 EVALUATION_SEEDS = 16
 FIRST_SEED = 3_000_000_000
 """Above those that any scenario is evaluated on."""
@@ -71,7 +73,7 @@ class Lesson:
     @property
     def card(self) -> NetworkCard:
         """Each of the three convolutions halves the picture; the grid is as fine as the last one's."""
-        view = VIEWS.get(self.scenario, Frames((120, 160)))
+        view = VIEWS.get(self.scenario, Frames((60, 80)))
         assert view.size is not None
         grid = [ceil(side / 8) for side in view.size]
         settings = {"widths": [8, 16, 32], "grid": grid}
