@@ -17,7 +17,7 @@ import json
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from math import ceil
 from pathlib import Path
 
@@ -28,7 +28,7 @@ from benchmarks.paired import interval, seeds_of
 from examples.fitting import fit
 from rollouts.commands.flags import GradingFlags, RunFlags
 from rollouts.commands.run import run
-from rollouts.errors import RolloutsError
+from rollouts.errors import RolloutsError, UsageError
 from rollouts.policies.network_card import NetworkCard
 from rollouts.policies.network_inputs import Frames
 from rollouts.policies.torch_architectures import build, save_network
@@ -112,12 +112,23 @@ class Rows:
 
 def learn(lesson: Lesson, rounds: Sequence[Round]) -> Iterator[Path]:
     """A network after each round, trained from nothing on the rows of all rounds up to it."""
+    _check_same(lesson, rounds)
     rows = Rows()
     for number, this in enumerate(rounds):
         rows.add(collect(lesson, number, this), lesson.card, this.rows)
         if not lesson.network(number).exists():
             _train(lesson, rows, lesson.network(number))
         yield lesson.network(number)
+
+
+def _check_same(lesson: Lesson, rounds: Sequence[Round]) -> None:
+    """What is there is gone on with, so it must be of the same lesson. Errors: UsageError."""
+    told = {"scenario": lesson.scenario, "seed": lesson.seed, "steps": lesson.steps, "rounds": [*map(asdict, rounds)]}
+    path = lesson.out / "lesson.json"
+    if path.exists() and json.loads(path.read_text()) != told:
+        raise UsageError(f"{lesson.out} holds another lesson: {path.read_text()}; give another --out")
+    lesson.out.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(told))
 
 
 def collect(lesson: Lesson, number: int, this: Round) -> Path:
@@ -197,6 +208,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     asked = parser.parse_args(arguments)
     if asked.betas[0] != 1 or not all(0 <= beta <= 1 for beta in asked.betas):
         parser.error("--betas must begin with 1 (there is no network yet) and lie between 0 and 1")
+    if min(asked.rows, asked.steps, asked.evaluation_seeds) < 1:
+        parser.error("--rows, --steps and --evaluation-seeds must be 1 or more")
     begun_s = time.monotonic()
     out = asked.out or Path("runs/dagger", asked.scenario)
     lesson = Lesson(asked.scenario, out.absolute(), asked.seed, asked.steps, asked.pool)
@@ -206,7 +219,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"the newest network: {network}", flush=True)
         told = report(lesson, rounds, seeds_of(SCENARIOS[asked.scenario], asked.evaluation_seeds), begun_s)
     except RolloutsError as error:
-        sys.exit(f"dagger: {error}")
+        print(f"dagger: {error}", file=sys.stderr)
+        return 2 if isinstance(error, UsageError) else 1
     (lesson.out / "report.json").write_text(json.dumps(told))
     return 0
 

@@ -24,7 +24,7 @@ import numpy as np
 
 from benchmarks.paired import interval, seeds_of
 from examples.dagger import EVALUATION_SEEDS, Lesson, Round, evaluate, learn
-from rollouts.errors import RolloutsError
+from rollouts.errors import RolloutsError, UsageError
 from rollouts.scenarios import SCENARIOS
 
 ROWS = (250, 500, 1_000, 2_000, 5_000)
@@ -162,7 +162,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 curve.write(picture.with_suffix(".json"))
                 print(table(curve), flush=True)
     except RolloutsError as error:
-        sys.exit(f"learning_curve: {error}")
+        print(f"learning_curve: {error}", file=sys.stderr)
+        return 2 if isinstance(error, UsageError) else 1
     curve = Curve.read(picture.with_suffix(".json"))
     print(table(curve))
     draw(curve, picture)
