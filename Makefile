@@ -9,7 +9,11 @@ CPU_TORCH := torch==2.13.0+cpu
 # The tests of a file share what is dear to start. Most of them wait more than they compute.
 TWO_AT_A_TIME := --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: help setup demo test test-quick check bench chaos clean
+# LeRobot's pins are not ours, and its torch brings CUDA along: some 8 GB, in an environment of its own.
+LEROBOT := .venv-lerobot
+LEROBOT_PINS := lerobot==0.4.4
+
+.PHONY: help setup demo test test-quick check bench chaos lerobot-check clean
 .DEFAULT_GOAL := help
 
 help: ## list what can be made
@@ -37,8 +41,12 @@ bench: $(RUNTIME) ## decisions a second, side by side with the bare engine and t
 chaos: $(DEV) ## kill actors, engines, a node and the driver 25 times, then compare with a calm run (KILLS, SEED)
 	$(VENV)/bin/python -m tests.chaos --kills $(or $(KILLS),25) --seed $(or $(SEED),0)
 
+lerobot-check: $(DEV) ## LeRobot itself opens an export of ours (installs it, some 8 GB, into .venv-lerobot)
+	test -x $(LEROBOT)/bin/lerobot-info || { $(PYTHON) -m venv $(LEROBOT) && $(LEROBOT)/bin/python -m pip install --quiet '$(LEROBOT_PINS)'; }
+	LEROBOT_PYTHON=$(LEROBOT)/bin/python $(VENV)/bin/python -m pytest tests/rollouts/exports/test_lerobot_opens.py
+
 clean: ## remove .venv and caches; runs stay
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build *.egg-info
+	rm -rf $(VENV) $(LEROBOT) .mypy_cache .ruff_cache .pytest_cache .hypothesis build *.egg-info
 
 $(RUNTIME): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
@@ -49,6 +57,6 @@ $(RUNTIME): pyproject.toml constraints.txt
 
 $(DEV): $(RUNTIME)
 	$(PIP_INSTALL) --editable '.[dev]'
-	$(PIP_INSTALL) --editable '.[torch,transformers]' '$(CPU_TORCH)' 2>/dev/null \
+	$(PIP_INSTALL) --editable '.[torch,transformers,trl]' '$(CPU_TORCH)' 2>/dev/null \
 		|| echo "no $(CPU_TORCH) at hand: the tests of torch and transformers are skipped"
 	@touch $@

@@ -116,7 +116,8 @@ class Cluster:
         except Exception as error:
             raise UsageError(f"Ray cannot be started here: {describe_error(error)}") from error
         self._end_idlers()
-        self._reaper = Reaper(process for process in self._processes() if not _is_worker(process))
+        stay = (process for process in self._processes() if not _is_worker(process))
+        self._reaper = Reaper(stay, self._alive()[0]["ObjectStoreSocketName"])
 
     def _end_idlers(self) -> None:
         """Ray starts them whatever we say: one carries logs to a driver that wants none, one reports usage, one scales

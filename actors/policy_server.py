@@ -23,6 +23,7 @@ from rollouts.errors import RunStopped, UsageError
 from rollouts.policies.base import ActsInBatches, Policy, Question
 from rollouts.policies.batching import Batcher, Outcome
 from rollouts.policies.network_inputs import Frames
+from rollouts.policies.server_messages import pack_outcome, read_question
 from rollouts.policies.socket_line import SocketDoor
 from rollouts.pools.pool import Failure
 from rollouts.worker import WorkOrder
@@ -32,11 +33,11 @@ LOAD_S = 900.0
 
 @dataclass(frozen=True)
 class Serving:
-    """What a server holds: the policies `names` of `order`, on `gpus` of a GPU (0: on the CPU). A batch has at most
-    `most` questions, and none of them waits longer than `wait_s` for others."""
+    """What a server holds: the policies that are asked for as `specs`, for the scenarios of `order`, on `gpus` of a GPU
+    (0: on the CPU). A batch has at most `most` questions, and none of them waits longer than `wait_s` for others."""
 
     order: WorkOrder
-    names: tuple[str, ...]
+    specs: tuple[str, ...]
     gpus: float
     most: int
     wait_s: float
@@ -53,32 +54,46 @@ class PolicyServer:
         self._policies: dict[str, Policy] = {}
         self._batchers: dict[str, Batcher] = {}
         self._seats = count()
-        self._door = SocketDoor(self.answer)
+        self._door = SocketDoor(self.reply)
 
     async def load(self) -> dict[str, Held] | Failure:
         """Make the policies, once."""
         async with self._loading:
-            for name in self._serving.names:
-                if name not in self._policies:
+            for spec in self._serving.specs:
+                if spec not in self._policies:
                     try:
-                        self._policies[name] = await asyncio.to_thread(self._open, name)
+                        self._policies[spec] = await asyncio.to_thread(self._open, spec)
                     except Exception as error:  # noqa: BLE001  it is for the driver to judge
                         return Failure.of(error)
-        return {name: _held(policy) for name, policy in self._policies.items()}
+        return {spec: _held(policy) for spec, policy in self._policies.items()}
 
-    async def answer(self, name: str, who: str, question: Question) -> Outcome:
-        """What the policy `name` says to a question of `who`, or the error that it raised."""
-        if name not in self._policies and isinstance(failure := await self.load(), Failure):
-            return RunStopped(f"the policy server cannot load {name!r} again: {failure.cause}")
-        if name not in self._batchers:
-            policy = self._policies[name]
+    async def reply(self, message: bytes) -> bytes:
+        """The answer to a question, or the error that it is; both as in server_messages.py."""
+        try:
+            outcome = await self.answer(*read_question(message))
+        except RunStopped as error:
+            outcome = error
+        return pack_outcome(outcome)
+
+    async def answer(self, spec: str, asker: str, question: Question) -> Outcome:
+        """What the policy `spec` says to a question, or the error that it raised."""
+        if spec not in self._serving.specs:
+            return RunStopped(f"the policy server was asked for {spec!r}, but holds {', '.join(self._serving.specs)}")
+        if spec not in self._policies and isinstance(failure := await self.load(), Failure):
+            return RunStopped(f"the policy server cannot load {spec!r} again: {failure.cause}")
+        if spec not in self._batchers:
+            policy = self._policies[spec]
             assert isinstance(policy, ActsInBatches), "only such are served"
-            self._batchers[name] = Batcher(policy.act_batch, self._serving.most, self._serving.wait_s)
-        return await self._batchers[name].ask(who, question)
+            self._batchers[spec] = Batcher(policy.act_batch, self._serving.most, self._serving.wait_s)
+        return await self._batchers[spec].ask(asker, question)
 
-    async def door(self) -> str:
-        """Where askers of the same machine find it, without Ray in between."""
-        return await self._door.open()
+    async def door(self) -> str | None:
+        """Where askers of the same machine find it, without Ray in between; None where there can be no socket, such as
+        in a temporary folder whose name is too long for one."""
+        try:
+            return await self._door.open()
+        except OSError:
+            return None
 
     async def seat(self) -> int:
         """A number for each asker, so that they spread evenly over the servers."""
@@ -92,9 +107,9 @@ class PolicyServer:
         """Calls of the networks so far."""
         return sum(batcher.calls for batcher in self._batchers.values())
 
-    def _open(self, name: str) -> Policy:
-        serving = self._serving
-        return serving.order.open_policy(name, serving.order.config.resolved()[0], serving.gpus)
+    def _open(self, spec: str) -> Policy:
+        order = self._serving.order
+        return order.make_policy(spec, order.config.resolved()[0], self._serving.gpus)
 
 
 def _held(policy: Policy) -> Held:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 from uuid import uuid4
@@ -13,11 +14,11 @@ from ray import exceptions
 
 from rollouts.errors import RolloutsError, RunStopped, TryVoid
 from rollouts.policies.base import Policy, Question
-from rollouts.policies.batching import Outcome
 from rollouts.policies.network_inputs import Frames
+from rollouts.policies.server_messages import pack_question, read_outcome
 from rollouts.policies.socket_line import SocketLine
 from rollouts.records import Answer, PolicyDescription, Snapshot
-from rollouts.scenarios import Scenario
+from rollouts.scenarios.scenario import Scenario
 
 ANSWER_S = 60.0
 BACK_S = 90.0
@@ -34,30 +35,30 @@ class Held:
 
 @dataclass(frozen=True)
 class ServedPolicies:
-    """Opens policies for workers. `servers` are handles of actors that all hold the same policies, by name. One that
-    gives no answer for `patience_s` is started again."""
+    """Opens policies for workers. `servers` are handles of actors that all hold the same policies, by what these are
+    asked for as. One that gives no answer for `patience_s` is started again."""
 
     servers: tuple[Any, ...]
     held: Mapping[str, Held]
     patience_s: float = ANSWER_S
 
-    def open(self, name: str, scenario: Scenario) -> Policy | None:  # noqa: ARG002  it was checked at the start
+    def open(self, spec: str, scenario: Scenario) -> Policy | None:  # noqa: ARG002  it was checked at the start
         """A policy that asks one of the servers, the same for all its life; None where they do not hold it.
 
         Raises TryVoid where a server was lost.
         """
-        if name not in self.held:
+        if spec not in self.held:
             return None
         seat: int = _told(self.servers[0], self.servers[0].seat.remote(), self.patience_s)
-        return ServedPolicy(self.servers[seat % len(self.servers)], name, self.held[name], self.patience_s)
+        return ServedPolicy(self.servers[seat % len(self.servers)], spec, self.held[spec], self.patience_s)
 
 
 class ServedPolicy:
     """Asks a server and waits. Its latency is that of the asker: the way, the batch and the network."""
 
-    def __init__(self, server: Any, name: str, held: Held, patience_s: float) -> None:
+    def __init__(self, server: Any, spec: str, held: Held, patience_s: float) -> None:
         self._server = server
-        self._name = name
+        self._spec = spec
         self._held = held
         self._patience_s = patience_s
         self._me = uuid4().hex
@@ -85,7 +86,7 @@ class ServedPolicy:
     def _answer(self, question: Question) -> Answer:
         self._ask = self._ask or _open_line(self._server, self._patience_s)
         try:
-            outcome = self._ask(self._name, self._me, question)
+            outcome = read_outcome(self._ask(pack_question(self._spec, self._me, question)))
         except TryVoid:
             self.close()
             self._ask = None
@@ -96,20 +97,21 @@ class ServedPolicy:
 
 
 class Ask(Protocol):
-    """A way to ask a server. Raises TryVoid where it is lost, once it is back; RunStopped where it stays away."""
+    """A way to ask a server: messages as in server_messages.py. Raises TryVoid where it is lost, once it is back;
+    RunStopped where it stays away."""
 
-    def __call__(self, name: str, who: str, question: Question) -> Outcome: ...
+    def __call__(self, message: bytes) -> bytes: ...
 
     def close(self) -> None: ...
 
 
 def _open_line(server: Any, patience_s: float) -> Ask:
     """Straight to a server of this machine, else through Ray."""
-    path: str = _told(server, server.door.remote(), patience_s)
-    try:
-        return _Straight(server, SocketLine(path, patience_s), patience_s)
-    except OSError:
-        return _ThroughRay(server, patience_s)
+    path: str | None = _told(server, server.door.remote(), patience_s)
+    if path is not None:
+        with suppress(OSError):
+            return _Straight(server, SocketLine(path, patience_s), patience_s)
+    return _ThroughRay(server, patience_s)
 
 
 @dataclass(frozen=True)
@@ -118,9 +120,9 @@ class _Straight:
     line: SocketLine
     patience_s: float
 
-    def __call__(self, name: str, who: str, question: Question) -> Outcome:
+    def __call__(self, message: bytes) -> bytes:
         try:
-            return self.line.ask(name, who, question)
+            return self.line.ask(message)
         except TimeoutError as error:
             raise _hung(self.server, self.patience_s) from error
         except OSError as error:
@@ -135,9 +137,9 @@ class _ThroughRay:
     server: Any
     patience_s: float
 
-    def __call__(self, name: str, who: str, question: Question) -> Outcome:
-        outcome: Outcome = _told(self.server, self.server.answer.remote(name, who, question), self.patience_s)
-        return outcome
+    def __call__(self, message: bytes) -> bytes:
+        reply: bytes = _told(self.server, self.server.reply.remote(message), self.patience_s)
+        return reply
 
     def close(self) -> None: ...
 

@@ -16,7 +16,8 @@ from rollouts.episode import EpisodeRules, run_episode
 from rollouts.errors import EngineLost
 from rollouts.policies.registry import make_policy
 from rollouts.records import Decision, EpisodeKey
-from rollouts.scenarios import Scenario, find_scenario
+from rollouts.scenarios.registry import find_scenario
+from rollouts.scenarios.scenario import Scenario
 
 READY_TIMEOUT_S = 120.0
 

@@ -20,7 +20,8 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks.paired import Interval, interval, play, seeds_of
-from rollouts.scenarios import SCENARIOS, Scenario
+from rollouts.scenarios.registry import SCENARIOS
+from rollouts.scenarios.scenario import Scenario
 
 _BEGIN, _END = "<!-- baselines: python -m benchmarks.baselines -->", "<!-- /baselines -->"
 _HEADINGS = ("scenario", "metric", "random", "teacher", "teacher - random, paired")

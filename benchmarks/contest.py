@@ -11,7 +11,8 @@ from pathlib import Path
 from benchmarks import bare, ours, replaced
 from benchmarks.spans import MODES, Cell, Mode, Span
 from rollouts.frames import FrameFormat
-from rollouts.scenarios import PUBLISHED_SCENARIOS, SCENARIOS, Scenario
+from rollouts.scenarios.registry import PUBLISHED_SCENARIOS, SCENARIOS
+from rollouts.scenarios.scenario import Scenario
 
 FRAMES: dict[Mode, FrameFormat] = {"text": "none", "frames": "png"}
 FIRST_SEED = 1_000

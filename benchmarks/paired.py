@@ -13,7 +13,7 @@ from rollouts.episode import EpisodeRules, run_episode
 from rollouts.policies.registry import make_policy
 from rollouts.realtime import RealTime
 from rollouts.records import Decision, Episode, EpisodeKey
-from rollouts.scenarios import Scenario
+from rollouts.scenarios.scenario import Scenario
 
 RESAMPLES = 10_000
 

@@ -41,6 +41,7 @@ BATCH = 64
 SETTLED_ROWS = 2_000
 _SMALL = ("--scenario", "published", "--policy", "oracle", "--policy", "random", "--seeds", "0:6", "--pool", "local")
 _MIB = 2**20
+_CPU_CLOCK_S = 0.01
 Batches = Iterable[torch.Tensor]
 
 
@@ -89,7 +90,7 @@ def speed(batches: Batches) -> Speed:
         cpu_began = cpu_began or cpu_s
         if batch.dtype != torch.uint8:
             raise RunStopped(f"frames came as {batch.dtype}, not as uint8")
-    return Speed(frames / (time.perf_counter() - began), frames / (cpu_s - cpu_began))
+    return Speed(frames / (time.perf_counter() - began), frames / max(cpu_s - cpu_began, _CPU_CLOCK_S))
 
 
 def _decoding_cpu_s() -> float:
@@ -99,13 +100,15 @@ def _decoding_cpu_s() -> float:
     return float(times.user + times.system)
 
 
-def watched(runs: Sequence[str]) -> Memory:
-    """A pass in this process."""
+def watched(runs: Sequence[str], settled_rows: int = SETTLED_ROWS) -> Memory:
+    """A pass in this process. Errors: `RunStopped` where it is too short."""
     process, rows, seen = psutil.Process(os.getpid()), 0, list[float]()
     for batch in ours(runs, workers=0):
         rows += len(batch)
-        if rows > SETTLED_ROWS:
+        if rows > settled_rows:
             seen.append(process.memory_info().rss / _MIB)
+    if not seen:
+        raise RunStopped(f"{rows} rows are too few to watch the memory after {settled_rows}")
     return Memory(rows, seen[0], seen[-1], max(seen))
 
 

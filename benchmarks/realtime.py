@@ -14,7 +14,7 @@ from typing import get_args
 
 from benchmarks.paired import interval, play, seeds_of
 from rollouts.realtime import Meanwhile, RealTime
-from rollouts.scenarios import SCENARIOS
+from rollouts.scenarios.registry import SCENARIOS
 
 SCENARIO = SCENARIOS["defend_the_center"]
 LATENCIES_MS = (0.0, 100.0, 300.0, 1_000.0)

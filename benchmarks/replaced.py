@@ -16,7 +16,7 @@ from PIL import Image
 from benchmarks.spans import Span
 from rollouts.doom.perception import ITEMS, MONSTERS
 from rollouts.records import DepthBands, Snapshot, Thing
-from rollouts.scenarios import Scenario
+from rollouts.scenarios.scenario import Scenario
 
 VARIABLES = (vzd.GameVariable.HEALTH, vzd.GameVariable.SELECTED_WEAPON_AMMO, vzd.GameVariable.KILLCOUNT)
 

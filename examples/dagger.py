@@ -35,7 +35,7 @@ from rollouts.policies.torch_architectures import build, save_network
 from rollouts.readers import count_rows, decode_frame, iter_batches
 from rollouts.records import Frame
 from rollouts.run.run_folder import RunFolder
-from rollouts.scenarios import SCENARIOS
+from rollouts.scenarios.registry import SCENARIOS
 from rollouts.store.storage import open_storage
 
 VIEWS: Mapping[str, Frames] = {

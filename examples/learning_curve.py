@@ -25,7 +25,7 @@ import numpy as np
 from benchmarks.paired import interval, seeds_of
 from examples.dagger import EVALUATION_SEEDS, Lesson, Round, evaluate, learn
 from rollouts.errors import RolloutsError, UsageError
-from rollouts.scenarios import SCENARIOS
+from rollouts.scenarios.registry import SCENARIOS
 
 ROWS = (250, 500, 1_000, 2_000, 5_000)
 ARMS = ("cloning", "dagger")

@@ -24,7 +24,7 @@ from rollouts.policies.network_card import NetworkCard
 from rollouts.policies.network_inputs import Words
 from rollouts.policies.torch_architectures import build, save_network
 from rollouts.readers import torch_dataset
-from rollouts.scenarios import SCENARIOS
+from rollouts.scenarios.registry import SCENARIOS
 
 _COLUMNS = "state", "teacher_action"
 

@@ -291,6 +291,7 @@ def _calls(run: CommittedRun, who: str) -> dict[str, Any]:
     return {
         "who": who,
         "kind": ", ".join(sorted(found.kinds)),
+        "endpoints": list(SideFolder(run.folder).endpoints(who)),
         "calls": found.calls,
         "tries": found.tries,
         **{key: found.by_status[key] for key in ("validated", "answered", "refused", "failed", "abandoned")},

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Literal
 
 from grading.judged import JudgedCall, Observer
 from grading.side_rows import Row, RowMaker, reply_of
 from rollouts.calls.chat_records import Call, ChatReply, ChatRequest
+from rollouts.calls.limits import Spending
 from rollouts.calls.notice import notice_to
 from rollouts.records import EpisodeKey
 
 Kind = Literal["grade", "summarize"]
+_WRITERS = ThreadPoolExecutor(32, "journal")
+"""They wait for the disk, one for each request that is about to be sent or was judged: behind those that read units,
+which work, sixteen requests would go out one after the other."""
 
 
 class CallLedger:
@@ -47,7 +52,7 @@ class CallLedger:
         self._replies: dict[str, ChatReply] = {}
         self._made = 0
         self._unjudged: dict[tuple[EpisodeKey, str], list[str]] = {}
-        self._writing: set[asyncio.Task[None]] = set()
+        self._writing: set[asyncio.Future[None]] = set()
         self._failed: BaseException | None = None
         for row in (*committed, *self.rows):
             if row["validated"] and not row.get("reused_call_id"):
@@ -85,9 +90,9 @@ class CallLedger:
         """The row of a call is on file before each of its requests goes out, and written anew once it is judged."""
         call_id, sent = self._new_id(), list[Row]()
 
-        async def note(tries: int) -> None:
-            sent[:] = [self._make.sent(key, request, tries, call_id=call_id, **self._names)]
-            await asyncio.to_thread(self._write, sent[0])
+        async def note(tries: int, spent: Spending) -> None:
+            sent[:] = [self._make.sent(key, request, tries, spent, call_id=call_id, **self._names)]
+            await self._put_on_file(sent[0])
 
         try:
             with notice_to(note):
@@ -111,11 +116,14 @@ class CallLedger:
         self.rows.append(row)
         if not judged.reply.reused:
             self._ids[request_key] = call_id
-            task = asyncio.get_running_loop().create_task(asyncio.to_thread(self._write, row))
-            self._writing.add(task)
-            task.add_done_callback(self._written)
+            written = self._put_on_file(row)
+            self._writing.add(written)
+            written.add_done_callback(self._written)
 
-    def _written(self, task: asyncio.Task[None]) -> None:
-        self._writing.discard(task)
-        if not task.cancelled() and self._failed is None:
-            self._failed = task.exception()
+    def _put_on_file(self, row: Row) -> asyncio.Future[None]:
+        return asyncio.get_running_loop().run_in_executor(_WRITERS, self._write, row)
+
+    def _written(self, written: asyncio.Future[None]) -> None:
+        self._writing.discard(written)
+        if not written.cancelled() and self._failed is None:
+            self._failed = written.exception()

@@ -88,14 +88,17 @@ def actors_of(wish: SideWish, stage: Stage) -> int:
 def make_pipeline(
     wish: SideWish, bench: Bench, commits: Commits, signals: Stop | None = None, ahead: bool = False
 ) -> SidePipeline:
-    """The lines of `wish`, none of them started. `ahead`: actors are made before the first unit comes."""
+    """The lines of `wish`, none of them started. `ahead`: actors of the first that calls a model are made before the
+    first unit comes; while rollout actors start too, those of another would only put off the first episode."""
+    stages = stages_of(wish)
+    first = next((stage for stage, _, _ in stages if asks_models(wish.order, stage)), None)
 
     def patience(stage: Stage) -> Patience:
         if not bench.watched or not asks_models(wish.order, stage):
             return LOCAL_LIMITS
-        return replace(LANE_LIMITS, ahead=actors_of(wish, stage) if ahead else 0)
+        return replace(LANE_LIMITS, ahead=actors_of(wish, stage) if ahead and stage == first else 0)
 
-    lines = [Line(stage, bench.lanes(stage), after, patience(stage), fed) for stage, after, fed in stages_of(wish)]
+    lines = [Line(stage, bench.lanes(stage), after, patience(stage), fed) for stage, after, fed in stages]
     return SidePipeline(lines, commits, signals, bench.calls)
 
 

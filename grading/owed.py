@@ -51,6 +51,11 @@ class Owed:
     def anything(self) -> bool:
         return bool(self.grades or self.summaries or self.credit)
 
+    @property
+    def asks_models(self) -> bool:
+        """Whether there is anything that takes a model, if models judge."""
+        return bool(self.grades or self.summaries)
+
 
 @dataclass(frozen=True, slots=True)
 class Question:

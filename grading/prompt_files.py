@@ -11,6 +11,7 @@ from typing import Literal
 
 from rollouts.errors import UsageError
 from rollouts.prompt_files import LANGUAGES, Prompt, pairs_of, parse_prompt, shipped_prompt
+from rollouts.settings import unreadable
 
 Name = Literal["grader", "summarizer"]
 
@@ -28,7 +29,7 @@ def read_prompt(name: Name, path: Path) -> Prompt:
         prompt = parse_prompt(path.read_text(encoding="utf-8-sig"))
         _check_places(prompt, load_prompt(name, prompt.ref.language))
     except OSError as error:
-        raise UsageError(f'prompt "{path}": {error.strerror or error}') from None
+        raise UsageError(f'prompt "{path}": {unreadable(error)}') from None
     except UnicodeDecodeError as error:
         raise UsageError(f'prompt "{path}" is not UTF-8 text: {error}') from None
     except ValueError as error:

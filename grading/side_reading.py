@@ -8,6 +8,7 @@ from typing import Any
 from grading.grade import Grade
 from grading.side_rows import GRADE_COLUMNS, grade_of
 from rollouts.evidence.committed_run import CommittedRun
+from rollouts.run.feedback_table import FeedbackTable
 from rollouts.run.side_tables import SideTables
 from rollouts.shards.reading import iter_batches
 
@@ -25,8 +26,7 @@ def side_rows(run: CommittedRun, table: str, id: str, columns: Sequence[str]) ->
 
 def feedback_rows(run: CommittedRun, columns: Sequence[str]) -> Rows:
     """What people said, in the order in which it was handed in."""
-    files = run.storage.list(run.path("feedback"))
-    return _rows(run, sorted(file.path for file in files if file.name.endswith(".parquet")), columns)
+    return _rows(run, FeedbackTable(run.folder).parts(), columns)
 
 
 def _rows(run: CommittedRun, paths: Iterable[str], columns: Sequence[str]) -> Rows:

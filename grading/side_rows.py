@@ -15,6 +15,7 @@ from grading.order import GradingOrder
 from grading.task_summary import Cuts
 from grading.transcript import Span
 from rollouts.calls.chat_records import CallError, ChatReply, ChatRequest
+from rollouts.calls.limits import Spending
 from rollouts.calls.replies import Cause
 from rollouts.prompt_files import PromptRef
 from rollouts.records import EpisodeKey, Unit
@@ -114,10 +115,11 @@ class RowMaker:
         }
         return row if reply.reused else {**row, **reply_columns(reply)}
 
-    def sent(self, key: EpisodeKey, request: ChatRequest, tries: int, **columns: Any) -> Row:
+    def sent(self, key: EpisodeKey, request: ChatRequest, tries: int, spent: Spending, /, **columns: Any) -> Row:
         """A row of `calls` for a request that goes out for the `tries`-th time: all that is known of it until it is
-        judged, and for ever where nobody is left to hear the reply. `columns` are call_id, kind and who."""
-        return {**self._asked(key, request), **columns, **abandoned_columns(tries), "ended_at": self.now()}
+        judged, and for ever where nobody is left to hear the reply; it counts as `spent`. `columns` are call_id, kind
+        and who."""
+        return {**self._asked(key, request), **columns, **abandoned_columns(tries, spent), "ended_at": self.now()}
 
     def _asked(self, key: EpisodeKey, request: ChatRequest) -> Row:
         return {

@@ -205,6 +205,7 @@ def _counts(grades: Rows, entries: Rows, calls: Rows, credit: Rows) -> SideCount
         graded=sum(row["status"] == "graded" for row in grades),
         ungraded=_causes(grades, lambda row: row["status"] == "ungraded"),
         entries=len(entries),
+        summarized=len({row["episode_id"] for row in entries}),
         degraded=_causes(entries, lambda row: row["status"] == "degraded"),
         credited=len({row["episode_id"] for row in credit}),
         calls=len(paid),

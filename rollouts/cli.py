@@ -42,6 +42,7 @@ for _name, _help in {
     "run": "Play what is owed of a run; the same command again goes on where it was.",
     "verify": "Recompute every number and hash of a run from its shards.",
     "grade": "Grade a run that was played; only what is owed.",
+    "export": "Write the rows of runs in the forms that trainers read.",
     "bench": "Measure our speed beside the bare engine's and the old method's.",
     "doctor": "Is this machine fit for a run?",
     "scenarios": "List what can be played.",

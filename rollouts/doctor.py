@@ -13,7 +13,7 @@ from typing import Literal
 
 from rollouts.doom.environment import make_environment
 from rollouts.errors import RolloutsError
-from rollouts.scenarios import Scenario
+from rollouts.scenarios.scenario import Scenario
 from rollouts.scrub import describe_error
 from rollouts.store.storage import open_storage
 

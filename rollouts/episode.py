@@ -8,21 +8,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from math import isfinite
 from time import perf_counter
 from typing import Protocol
 
-import numpy as np
-
 from rollouts.errors import BudgetSpent, RolloutsError, RunStopped, StorageError, TryVoid
 from rollouts.hashing import FramesHash, TrajectoryHash
 from rollouts.metrics import percentile
+from rollouts.policies.answer_check import checked_answer
 from rollouts.policies.base import HasReset, Policy, SeesTick
 from rollouts.realtime import Course, Game, RealTime
 from rollouts.records import Answer, Decision, EndReason, Episode, EpisodeKey, Snapshot
-from rollouts.scenarios import Environment, Metric, Outcome, Scenario
+from rollouts.scenarios.scenario import Environment, Metric, Outcome, Scenario
 from rollouts.scrub import describe_error
 from rollouts.streams import stream
 
@@ -93,14 +92,14 @@ def run_episode(
 
 
 @contextmanager
-def _blame(stage: str) -> Iterator[None]:
+def _blame(stage: str, who: str = "") -> Iterator[None]:
     """Turn whatever the scenario's or user's code raises into a failure of the episode; void tries pass."""
     try:
         yield
     except (TryVoid, BudgetSpent, RunStopped, EpisodeFailed):
         raise
     except Exception as error:
-        raise EpisodeFailed(stage, describe_error(error)) from error
+        raise EpisodeFailed(stage, f"{who}: {describe_error(error)}" if who else describe_error(error)) from error
 
 
 @dataclass(slots=True)
@@ -131,11 +130,13 @@ class _Asker:
         self._tell_tick = policy.at if isinstance(policy, SeesTick) else _ignore_tick
 
     def ask(self, tick: int, snapshot: Snapshot, previous: str | None) -> _Asked:
+        who = "state text"
         try:
             text = self._scenario.describe(snapshot, previous)
+            who = "teacher"
             teacher_action = self._teach(snapshot)
         except Exception as error:
-            raise EpisodeFailed("scenario", describe_error(error)) from error
+            raise EpisodeFailed("scenario", f"{who}: {describe_error(error)}") from error
         self._tell_tick(tick)
         begun_s = perf_counter()
         answer, error_text = self._answer(snapshot, text, teacher_action)
@@ -152,13 +153,13 @@ class _Asker:
             return None
         action = self._scenario.teacher(snapshot)
         if action not in self._options:
-            raise ValueError(f"the teacher of {self._scenario.name!r} said {action!r}, not one of {self._options}")
+            raise ValueError(f"that of {self._scenario.name!r} said {action!r}, not one of {self._options}")
         return action
 
     def _answer(self, snapshot: Snapshot, text: str, teacher_action: str | None) -> tuple[Answer, str | None]:
         """The policy's answer, and the scrubbed text of its exception where it raised one (that is data)."""
         try:
-            answer = _checked(self._policy.act(snapshot, text, self._options, self._instructions), teacher_action)
+            answer = checked_answer(self._policy.act(snapshot, text, self._options, self._instructions), teacher_action)
         except (TryVoid, BudgetSpent, RunStopped, StorageError):
             raise
         except (Exception, SystemExit) as error:  # noqa: BLE001  whatever a policy raises, the game goes on
@@ -184,44 +185,6 @@ def _thought_ms(answer: Answer, elapsed_ms: float) -> float:
         return 0.0
     said = answer.latency_ms
     return elapsed_ms if said is None or not isfinite(said) or said < 0 else float(said)
-
-
-def _checked(answer: object, teacher_action: str | None) -> Answer:
-    """The answer with plain types; TypeError or ValueError where it breaks the policy's contract."""
-    if not isinstance(answer, Answer):
-        raise TypeError(f"act returned {type(answer).__name__}, not an Answer")
-    choice = answer.choice
-    if choice is not None and not isinstance(choice, str):
-        answer = replace(answer, choice=str(choice))
-    _check_types(answer)
-    _check_actor(answer, teacher_action)
-    if any(type(value) is not float for value in answer.probabilities.values()):
-        answer = replace(answer, probabilities={name: float(p) for name, p in answer.probabilities.items()})
-    return answer
-
-
-_TEXTS = (*("cause", "detail", "parse_rule", "policy_text", "messages", "raw_reply", "finish_reason", "model_version"),)
-_NUMBERS = ("confidence", "latency_ms", "option_mass", "probability_bound")
-_COUNTS = ("tokens_in", "tokens_out")
-
-
-def _check_types(answer: Answer) -> None:
-    """What stands in the row's other columns. Errors: TypeError naming the field."""
-    for names, wanted in ((_TEXTS, str), (_NUMBERS, int | float | np.number), (_COUNTS, int | np.integer)):
-        for name in names:
-            value = getattr(answer, name)
-            if value is not None and not isinstance(value, wanted):
-                raise TypeError(f"{name} is {type(value).__name__}, not {getattr(wanted, '__name__', wanted)}")
-
-
-def _check_actor(answer: Answer, teacher_action: str | None) -> None:
-    """Only the scenario's own teacher can act in the policy's place, and then the policy was not asked."""
-    if answer.acted_by not in ("policy", "teacher"):
-        raise ValueError(f"acted_by is {answer.acted_by!r}, not 'policy' or 'teacher'")
-    if answer.asked is not (answer.acted_by == "policy"):
-        raise ValueError(f"asked is {answer.asked!r} where the {answer.acted_by} acted")
-    if not answer.asked and answer.choice != teacher_action:
-        raise ValueError(f"the teacher is said to have chosen {answer.choice!r}, but chose {teacher_action!r}")
 
 
 def _complete(asked: _Asked, course: Course, capped: bool) -> Decision:
@@ -293,7 +256,8 @@ def _finish(key: EpisodeKey, rules: EpisodeRules, tally: _Tally, snapshot: Snaps
     after = last.transition.snapshot if last is not None and last.truncated else None
     with _blame("scenario"):
         outcome = Outcome(tally.reward, _end_reason(last))
-        metric = _measured(scenario.metric, snapshot, tally, rules.tics, outcome)
+        with _blame("scenario", f"metric {scenario.metric.name!r}"):
+            metric = _measured(scenario.metric, snapshot, tally, rules.tics, outcome)
         final_state = scenario.describe(after, last.effective_action) if last is not None and after else None
     return Episode(
         key=key,
@@ -322,7 +286,7 @@ def _measured(metric: Metric, last: Snapshot, tally: _Tally, tics: int, outcome:
     waited = metric.per_waited_tic * (tally.waited_tics or 0)
     value = metric.value(last, tally.steps - tally.late, tics, outcome) + waited
     if not isfinite(value):
-        raise ValueError(f"metric {metric.name!r} is {value}: must be a finite number")
+        raise ValueError(f"it is {value}: must be a finite number")
     return value
 
 

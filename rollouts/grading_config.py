@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from rollouts.errors import UsageError
-from rollouts.settings import Given, Kind, convert, flag, unknown
+from rollouts.settings import Given, Kind, convert, flag, unknown, why_no_file
 
 GRADERS = ("none", "heuristic", "llm")
 LATE_GRADERS = (*GRADERS, "explicit")
@@ -50,6 +50,7 @@ class GradingConfig:
     presentation: str = "forward"
     grader_chars: int | None = None
     grader_context: int | None = None
+    grader_temperature: float = 0.0
     weights: str = "0.45,0.30,0.25"
     gamma: float = 0.9
     repeat: int = 1
@@ -129,7 +130,8 @@ GRADING_KINDS: dict[str, Kind] = {
     "presentation": "text",
     "grader_chars": "int",
     "grader_context": "int",
-    "weights": "text",
+    "grader_temperature": "float",
+    "weights": "numbers",
     "gamma": "float",
     "repeat": "int",
     "graders": "int",
@@ -150,7 +152,7 @@ _AT_LEAST_1 = (
     *("repeat", "graders", "summarizers", "lanes", "in_flight", "requests_per_minute", "tokens_per_minute"),
     *("request_tries", "grader_chars", "grader_context"),
 )
-_AT_LEAST_0 = ("budget_calls", "budget_tokens", "budget_usd", "retry_after_cap_s")
+_AT_LEAST_0 = ("budget_calls", "budget_tokens", "budget_usd", "retry_after_cap_s", "grader_temperature")
 _FILES = ("prices", "grader_prompt", "summarizer_prompt")
 _BIGGEST = 2**31 - 1
 _MOST_REPEATS = 1_000
@@ -210,6 +212,8 @@ def _check_prompts(config: GradingConfig, source: Mapping[str, str]) -> None:
         raise UsageError(
             f"{source['language']} {config.language} is for {flag('grade')} llm or {flag('summarize')} llm"
         )
+    if config.grader_temperature and config.grader != "llm":
+        raise UsageError(f"{source['grader_temperature']} is for {flag('grade')} llm: give that too")
     if config.repeat > 1 and config.grader != "llm":
         raise UsageError(f"{source['repeat']} {config.repeat} is for {flag('grade')} llm: no other grader varies")
     if config.grader_chars is not None and config.grader_context is not None:
@@ -221,5 +225,5 @@ def _check_prompts(config: GradingConfig, source: Mapping[str, str]) -> None:
 def _check_files(config: GradingConfig, source: Mapping[str, str]) -> None:
     for name in _FILES:
         path: str | None = getattr(config, name)
-        if path is not None and not Path(path).is_file():
-            raise UsageError(f'{source[name]} "{path}": there is no such file')
+        if path is not None and (fault := why_no_file(Path(path))):
+            raise UsageError(f'{source[name]} "{path}": {fault}')

@@ -13,7 +13,7 @@ from rollouts.config import RunConfig
 from rollouts.errors import UsageError
 from rollouts.naming import slug
 from rollouts.records import PolicyDescription
-from rollouts.scenarios import Scenario
+from rollouts.scenarios.scenario import Scenario
 from rollouts.settings import one_line
 
 BENCHMARK = "doom"
@@ -26,7 +26,7 @@ class RunFacts:
     """What identity needs and configuration cannot know.
 
     `provenance`: scenario name → hashes of its cfg and wad; `descriptions`: policy as configured → who that is;
-    `batched`: the names of those that many actors can share, since they answer in batches (no part of identity).
+    `batched`: what those are asked for as that many actors can share, as they answer in batches (no part of identity).
     """
 
     engine_version: str

@@ -24,8 +24,13 @@ def slug(name: str) -> str:
 
 
 def counted(n: int, noun: str) -> str:
-    """`1 grading`, `2 gradings`."""
-    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
+    """`1 grading`, `2 gradings`, `2 entries`."""
+    return f"{n:,} {noun}" if n == 1 else f"{n:,} {_plural(noun)}"
+
+
+def _plural(noun: str) -> str:
+    ends_in_y = noun.endswith("y") and noun[-2] not in "aeiou"
+    return f"{noun[:-1]}ies" if ends_in_y else f"{noun}s"
 
 
 def identified(name: str, identity: Mapping[str, Any]) -> str:

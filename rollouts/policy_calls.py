@@ -16,7 +16,7 @@ from typing import Any
 from rollouts.calls.blocking_call import BlockingCall
 from rollouts.calls.chat_records import ChatReply, ChatRequest, WireName
 from rollouts.calls.endpoint import CallSettings, Endpoint
-from rollouts.calls.limits import Limiter
+from rollouts.calls.limits import Limiter, Spending
 from rollouts.calls.notice import notice_to
 from rollouts.calls.prices import Price
 from rollouts.naming import identified
@@ -84,8 +84,8 @@ class CallLog:
         the call raises."""
         sent: list[dict[str, Any]] = []
 
-        async def note(tries: int) -> None:
-            sent[:] = [{**self._asked(request), **abandoned_columns(tries), "ended_at": datetime.now(UTC)}]
+        async def note(tries: int, spent: Spending) -> None:
+            sent[:] = [{**self._asked(request), **abandoned_columns(tries, spent), "ended_at": datetime.now(UTC)}]
             await asyncio.to_thread(self._side.journal.write, self._who, self._unit, sent[0])
 
         self._waiting = True

@@ -125,7 +125,7 @@ def summary(counts: Counts, course: Course) -> str:
         return f"{counted(counts.episodes, 'episode')} · {' · '.join(side_words(counts.side)) or 'nothing graded yet'}"
     rate, left_s = course.meter.decisions_per_s, course.meter.left_s
     parts = [
-        f"{counts.episodes:,}/{course.episodes:,} episodes",
+        f"{counts.episodes:,}/{counted(course.episodes, 'episode')}",
         f"{rate:,.0f} decisions/s" if rate else "- decisions/s",
         f"{counts.out_of_schema:,} out of schema",
         *([f"{counts.failed:,} failed"] if counts.failed else []),
@@ -139,14 +139,14 @@ def side_words(side: SideCounts) -> list[str]:
     """What grading has made so far, in short words; nothing where it has made nothing."""
     ungraded, degraded = (sum(n for _, n in causes) for causes in (side.ungraded, side.degraded))
     numbers = (
-        (side.graded, "graded"),
-        (ungraded, "ungraded"),
-        (side.entries, "entry" if side.entries == 1 else "entries"),
-        (degraded, "degraded"),
-        (side.requests, "request" if side.requests == 1 else "requests"),
-        (side.reused, "reply used again" if side.reused == 1 else "replies used again"),
+        (side.graded, f"{side.graded:,} graded"),
+        (ungraded, f"{ungraded:,} ungraded"),
+        (side.entries, counted(side.entries, "entry")),
+        (degraded, f"{degraded:,} degraded"),
+        (side.requests, counted(side.requests, "request")),
+        (side.reused, f"{counted(side.reused, 'reply')} used again"),
     )
-    return [f"{n:,} {word}" for n, word in numbers if n]
+    return [words for n, words in numbers if n]
 
 
 def opening(launch: Launch) -> str:
@@ -157,7 +157,7 @@ def opening(launch: Launch) -> str:
         return f"nothing is owed: {launch.run_id} has its {counted(launch.episodes, 'episode')}, in {launch.location}"
     verb = "resuming" if launch.resumed else "starting"
     return (
-        f"{verb} {launch.run_id}: {launch.episodes_owed:,} of {launch.episodes:,} episodes owed, "
+        f"{verb} {launch.run_id}: {launch.episodes_owed:,} of {counted(launch.episodes, 'episode')} owed, "
         f"{counted(launch.actors, 'actor')} ({launch.pool}), in {launch.location}"
         f"{'; to be graded: ' + ', '.join(launch.judging) if launch.judging else ''}"
     )

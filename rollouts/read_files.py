@@ -12,9 +12,10 @@ from pathlib import Path
 
 from rollouts.errors import UsageError
 from rollouts.rubrics import RUBRICS
-from rollouts.scenario_file import is_scenario_file, read_scenario
-from rollouts.scenarios import Scenario, find_scenario
-from rollouts.settings import flag, one_line, unknown
+from rollouts.scenario_files.from_toml import is_scenario_file, read_scenario
+from rollouts.scenarios.registry import find_scenario
+from rollouts.scenarios.scenario import Scenario
+from rollouts.settings import flag, one_line, unknown, unreadable
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ def read_text(path: Path, what: str) -> str:
     try:
         text = path.read_bytes().decode()
     except OSError as error:
-        raise UsageError(f"{what}: {error.strerror or error}") from error
+        raise UsageError(f"{what}: {unreadable(error)}") from error
     except UnicodeDecodeError as error:
         raise UsageError(f"{what} is no UTF-8 text: {error}") from error
     if not text.strip():

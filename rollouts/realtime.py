@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from rollouts.records import Snapshot, Transition
-from rollouts.scenarios import TICS_PER_S, Environment
+from rollouts.scenarios.scenario import TICS_PER_S, Environment
 
 Meanwhile = Literal["hold", "idle"]
 MEANWHILE: tuple[str, ...] = get_args(Meanwhile)

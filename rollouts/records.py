@@ -311,7 +311,8 @@ class UnitReport:
 
 @dataclass(frozen=True, slots=True)
 class SideCounts:
-    """What a grading, summarizing or credit task has made. `ungraded` and `degraded` are pairs (cause, how many).
+    """What a grading, summarizing or credit task has made. `ungraded` and `degraded` are pairs (cause, how many);
+    `summarized` counts the episodes that the `entries` are of.
 
     `requests` counts HTTP requests, failed tries included; `reused` answers came from the stored calls. `cost_usd`
     covers the calls with a known price; `unpriced` counts those with tokens and no price.
@@ -320,6 +321,7 @@ class SideCounts:
     graded: int = 0
     ungraded: tuple[tuple[str, int], ...] = ()
     entries: int = 0
+    summarized: int = 0
     degraded: tuple[tuple[str, int], ...] = ()
     credited: int = 0
     calls: int = 0

@@ -22,7 +22,8 @@ SINGULAR = {
     **{"scenario": "scenarios", "rubric": "rubrics", "policy": "policies", "variable": "variables"},
     "rubric_file": "rubric_files",
 }
-Kind = Literal["text", "texts", "int", "float", "bool", "seeds"]
+_FOLDER = "is a folder, not a file"
+Kind = Literal["text", "texts", "numbers", "int", "float", "bool", "seeds"]
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,18 @@ def flag(name: str) -> str:
     return f"--{singular.get(name, name).replace('_', '-')}"
 
 
+def why_no_file(path: Path) -> str | None:
+    """What is wrong with a file that was named, in words that follow its name; None where one seems to be there."""
+    if path.is_dir():
+        return _FOLDER
+    return None if path.exists() else "there is no such file"
+
+
+def unreadable(error: OSError) -> str:
+    """The same where it could not be read."""
+    return _FOLDER if isinstance(error, IsADirectoryError) else error.strerror or str(error)
+
+
 def _from_env(env: Mapping[str, str], known: Collection[str]) -> Iterable[tuple[str, object, str]]:
     for key, text in env.items():
         if key.startswith(PREFIX):
@@ -96,7 +109,7 @@ def _read_toml(path: Path) -> dict[str, object]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise UsageError(f'config file "{path}": {error.strerror or error}') from error
+        raise UsageError(f'config file "{path}": {unreadable(error)}') from error
     except ValueError as error:
         raise UsageError(f'config file "{path}" is not TOML: {one_line(str(error))}') from error
 
@@ -105,6 +118,8 @@ def convert(given: Given, kind: Kind) -> object:
     """The value as `kind`. Text is parsed; a value that already has a type must have the right one."""
     if kind == "texts":
         return _texts(given)
+    if kind == "numbers":
+        return _numbers(given)
     if kind == "seeds":
         return given.value
     value = given.value.strip() if isinstance(given.value, str) else given.value
@@ -124,6 +139,14 @@ def _texts(given: Given) -> tuple[str, ...]:
     if len(texts) != len(items):
         _wrong(given, "a list of texts")
     return texts
+
+
+def _numbers(given: Given) -> str:
+    """Numbers with commas between, whether written so or as a list."""
+    items = given.value if isinstance(given.value, list | tuple) else [given.value]
+    if all(isinstance(item, str) for item in items):
+        return ",".join(map(str, items)).strip()
+    return ",".join(str(_float(Given(item, f"a number of {given.source}"), item)) for item in items)
 
 
 def _bool(given: Given, value: object) -> bool:

@@ -20,13 +20,13 @@ from rollouts.doom.environment import make_environment
 from rollouts.episode import EpisodeFailed, EpisodeRules, run_episode
 from rollouts.errors import EngineLost, UsageError
 from rollouts.frames import FrameFormat, encode
-from rollouts.policies.base import ModelCalls, Policy, close_policy
+from rollouts.policies.base import ModelCalls, OpensPolicies, Policy, close_policy
 from rollouts.policies.model_settings import PROVIDERS
 from rollouts.policies.registry import make_policy
 from rollouts.policy_calls import CallLog, CallOrder, PolicyCalls, calls_id
 from rollouts.records import Decision, Episode, EpisodeFailure, EpisodeKey, SideReport, Unit, UnitReport
 from rollouts.run.run_folder import RunFolder
-from rollouts.scenarios import Capture, Environment, Scenario
+from rollouts.scenarios.scenario import Capture, Environment, Scenario
 from rollouts.scratch import ScratchFolder
 from rollouts.scrub import describe_error
 from rollouts.shards.rows import Provenance
@@ -52,21 +52,14 @@ class MakeUnitJudge(Protocol):
     def open(self, folder: RunFolder) -> UnitJudge: ...
 
 
-class OpensPolicies(Protocol):
-    """Holds policies outside the workers; picklable."""
-
-    def open(self, name: str, scenario: Scenario) -> Policy | None:
-        """A policy that asks the one held elsewhere; None for one that is not held there."""
-        ...
-
-
 @dataclass(frozen=True)
 class WorkOrder:
     """Everything a worker needs to know; small and picklable.
 
     `policies` maps a policy's name, as units carry it, to what it was asked for as (`NAME:ARGUMENT`). `judge`: who
-    judges each unit as soon as it is played, if anybody. `checkpoints` maps the names of policies that have one to its
-    hash. `server`: who else holds policies for the workers, if anybody. `calls`: how policies call models, if any does.
+    judges each unit as soon as it is played, if anybody. `checkpoints` maps what policies with a checkpoint are asked
+    for as, also those inside others, to its hash. `server`: who else holds policies for the workers, if anybody.
+    `calls`: how policies call models, if any does.
     """
 
     config: RunConfig
@@ -79,12 +72,14 @@ class WorkOrder:
     calls: CallOrder | None = None
 
     def open_policy(self, name: str, scenario: Scenario, gpus: float, calls: ModelCalls | None = None) -> Policy:
-        """The policy that units call `name`, on `gpus` of a GPU, or one that asks the server. Errors: UsageError, also
-        where its checkpoint is another here than the one that the run was started with."""
-        spec = self.policies[name]
-        served = None if self.server is None else self.server.open(name, scenario)
-        policy = served or make_policy(spec, scenario, gpus, self.config.model_settings, calls)
-        wanted = self.checkpoints.get(name)
+        """The policy that units call `name`; as `make_policy`."""
+        return self.make_policy(self.policies[name], scenario, gpus, calls)
+
+    def make_policy(self, spec: str, scenario: Scenario, gpus: float, calls: ModelCalls | None = None) -> Policy:
+        """A policy on `gpus` of a GPU, or one that asks the server. Errors: UsageError, also where its checkpoint is
+        another here than the one that the run was started with."""
+        policy = make_policy(spec, scenario, gpus, self.config.model_settings, calls, self.server)
+        wanted = self.checkpoints.get(spec)
         if wanted is not None and (found := policy.describe().checkpoint_hash) != wanted:
             close_policy(policy)
             raise UsageError(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from rollouts.records import Answer, Decision, PolicyDescription, Snapshot, Transition
-from rollouts.scenarios import Action, Metric, Scenario
+from rollouts.scenarios.scenario import Action, Metric, Scenario
 
 LENGTH = 5
 

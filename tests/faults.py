@@ -6,13 +6,15 @@ import os
 import signal
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 
 from rollouts.doom.environment import make_environment
 from rollouts.pools.stall import kill_engines
 from rollouts.records import Answer, EpisodeKey, PolicyDescription, Snapshot
-from rollouts.scenarios import SCENARIOS, Capture, Environment, Scenario
+from rollouts.scenarios.registry import SCENARIOS
+from rollouts.scenarios.scenario import Capture, Environment, Scenario
 
 
 class _First:
@@ -28,8 +30,13 @@ class _First:
 
 
 class BadWeights(_First):
+    """Can be made where the command runs, which does it first, and in no worker."""
+
     def __init__(self) -> None:
-        raise ValueError("bad weights path X")
+        seen = Path("weights.seen")
+        if seen.exists():
+            raise ValueError("bad weights path X")
+        seen.touch()
 
 
 class Hangs(_First):

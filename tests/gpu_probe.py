@@ -42,7 +42,8 @@ class Probe:
     """One that each actor owns."""
 
     def act(self, snapshot: Snapshot, text: str, options: tuple[str, ...], instructions: str | None) -> Answer:
-        told = {"visible": os.environ.get("CUDA_VISIBLE_DEVICES"), "fraction": CUDA.fraction}
+        visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+        told = {"visible": visible, "fraction": CUDA.fraction, "pid": os.getpid()}
         return Answer(options[0], raw_reply=json.dumps(told))
 
     def describe(self) -> PolicyDescription:

@@ -35,7 +35,7 @@ from rollouts.run.lease import Lease
 from rollouts.run.run_folder import RunFolder
 from rollouts.run.run_record import make_run_record
 from rollouts.run.side_folder import SideFolder
-from rollouts.scenarios import Baselines
+from rollouts.scenarios.scenario import Baselines
 from rollouts.store.storage import Storage, open_storage
 from rollouts.worker import Worker, WorkOrder
 from tests.doubles import CountingEnvironment, counting_scenario

@@ -91,16 +91,17 @@ def made_run(root: Path, policies: tuple[str, ...] = ("half", "absent")) -> Comm
     }
     for unit in plan:
         if unit.number in history:
-            folder.promote(lease, _stage(folder, unit, lease.next_attempt(), history[unit.number]))
+            folder.promote(lease, stage(folder, unit, lease.next_attempt(), history[unit.number]))
     folder.finish(lease)
     return CommittedRun.open(folder)
 
 
-def _stage(folder: RunFolder, unit: Unit, attempt: str, history: Sequence[Played]) -> UnitReport:
-    place = Provenance(unit, RUN_ID, COUNTING.tics, 9, "actor-0", "here")
+def stage(folder: RunFolder, unit: Unit, attempt: str, history: Sequence[Played]) -> UnitReport:
+    """Write how a unit's episodes went, and put it where a driver may promote it."""
+    place = Provenance(unit, folder.run_id, COUNTING.tics, 9, "actor-0", "here")
     with tempfile.TemporaryDirectory() as scratch:
         spool, episodes = Path(scratch) / "steps", Path(scratch) / "episodes"
-        writer = StepWriter(spool, unit.part, RUN_ID, COUNTING.tics, COUNTING.options)
+        writer = StepWriter(spool, unit.part, folder.run_id, COUNTING.tics, COUNTING.options)
         records = [_write(writer, key, played) for key, played in zip(unit.keys(), history, strict=True)]
         steps = writer.close()
         shard = write_episodes(episodes, records, steps, place)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -110,7 +111,7 @@ def test_the_layout_lists_every_module_and_no_other() -> None:
 
 def test_the_flags_of_the_readme_exist(capsys: pytest.CaptureFixture[str]) -> None:
     told = ""
-    for command in ("run", "grade", "verify", "bench", "fake-endpoint"):
+    for command in ("run", "grade", "verify", "export", "bench", "fake-endpoint"):
         assert main([command, "--help"]) == 0
         told += capsys.readouterr().out
     ours = re.sub(r"^python -m (benchmarks|examples)\..*$", "", README, flags=re.MULTILINE)
@@ -120,33 +121,16 @@ def test_the_flags_of_the_readme_exist(capsys: pytest.CaptureFixture[str]) -> No
 
 
 @pytest.mark.slow
-def test_the_policy_of_the_readme_plays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (code,) = re.findall(r"```python\n(# shy\.py\n.*?)```", README, re.DOTALL)
-    (tmp_path / "shy.py").write_text(code)
+def test_the_policy_and_the_scenario_of_the_readme_go_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("shy.py", "arena.py"):
+        (code,) = re.findall(rf"```python\n(# {re.escape(name)}\n.*?)```", README, re.DOTALL)
+        (tmp_path / name).write_text(code)
     monkeypatch.chdir(tmp_path)
-    assert (
-        main(
-            [
-                "run",
-                "--policy",
-                "shy:Shy",
-                "--scenario",
-                "defend_the_center",
-                *["--seeds", "0:1", "--step-cap", "3"],
-                "--pool",
-                "local",
-            ]
-        )
-        == 0
-    )
-
-
-@pytest.mark.slow
-def test_the_scenario_of_the_readme_plays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (code,) = re.findall(r"```python\n(# arena\.py\n.*?)```", README, re.DOTALL)
-    (tmp_path / "arena.py").write_text(code)
-    monkeypatch.chdir(tmp_path)
-    assert main(["run", "--scenario", "arena:LINE", "--step-cap", "3", "--pool", "local", "--frames", "none"]) == 0
+    words = ("--scenario", "arena:LINE", "--policy", "oracle", "--policy", "shy:Shy", "--step-cap", "3")
+    assert main(["run", *words, "--pool", "local", "--frames", "none", "--run-id", "r"]) == 0
+    manifest = json.loads((tmp_path / "runs/r/manifest.json").read_text())
+    played = [(block["policy"], block["n_decisions"], block["n_out_of_schema"]) for block in manifest["results"]]
+    assert played == [("oracle", 9, 0), ("shy", 9, 0)]
 
 
 @pytest.mark.slow

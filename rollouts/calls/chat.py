@@ -44,6 +44,7 @@ class _Course:
     pause_s: float = 0.0
     answer_s: float = 0.0
     tries_ms: list[float] = field(default_factory=list)
+    spent: Spending = field(default_factory=Spending)
     adjustments: tuple[str, ...] = ()
     refusal: str | None = None
 
@@ -56,6 +57,7 @@ class _Course:
             answer_ms=None if reply.error else self.answer_s * 1000,
             pause_ms=self.pause_s * 1000,
             total_ms=(now - self.started_at) * 1000,
+            spent=self.spent,
             adjustments=self.adjustments,
         )
 
@@ -107,7 +109,7 @@ class ChatClient:
             if isinstance(attempt, _Lesson):
                 continue
             course.failures += 1
-            if not attempt.retry or course.failures >= self._settings.tries:
+            if not attempt.retry or self._has_had_enough(course):
                 error = CallError(attempt.kind, attempt.message)
                 return course.finish(ChatReply(None, error=error), time.monotonic())
             await self._pause(attempt, course)
@@ -118,9 +120,14 @@ class ChatClient:
         if connection is not None:
             await connection.close()
 
+    def _has_had_enough(self, course: _Course) -> bool:
+        settings = self._settings
+        return course.failures >= settings.tries or time.monotonic() - course.started_at >= settings.patience_s
+
     async def _try(self, request: ChatRequest, course: _Course) -> ChatReply | Failure | _Lesson:
         queued_at = time.monotonic()
-        permit = await self._limiter.acquire(self._order(request))
+        order = self._order(request)
+        permit = await self._limiter.acquire(order)
         course.queue_s += time.monotonic() - queued_at
         outcome = Outcome("unsent")
         try:
@@ -130,9 +137,10 @@ class ChatClient:
             if refused is not None:
                 return refused
             connection = await self._connection()
-            await give_notice(course.tries + 1)
+            await give_notice(course.tries + 1, course.spent + order.estimate)
             outcome = Outcome("failed")
             attempt, outcome = self._judge(request, body, await self._timed_send(connection, body, course), course)
+            course.spent += order.estimate if outcome.spent is None else outcome.spent
             return attempt
         finally:
             await self._limiter.settle(permit, outcome)

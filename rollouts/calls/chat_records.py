@@ -8,8 +8,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, Protocol
+
+from rollouts.calls.limits import Spending
 
 Role = Literal["system", "user", "assistant"]
 WireName = Literal["chat", "choice"]
@@ -50,11 +52,19 @@ class ChatRequest:
     top_logprobs: int | None = None
     repeat: int = 0
     grading: int = 0
+    _key: str | None = field(default=None, init=False, repr=False, compare=False)
 
     def key(self) -> str:
-        """SHA-256 (hex) over everything above: equal questions have equal keys, on any machine."""
-        canonical = json.dumps(asdict(self), sort_keys=True, ensure_ascii=False, separators=(",", ":"))
-        return hashlib.sha256(canonical.encode("utf-8", "surrogatepass")).hexdigest()
+        """SHA-256 (hex) over everything above: equal questions have equal keys, on any machine.
+
+        Kept, since a call is looked up, noted, judged and written down under it.
+        """
+        if self._key is None:
+            told = {name: value for name, value in asdict(self).items() if name != "_key"}
+            canonical = json.dumps(told, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+            digest = hashlib.sha256(canonical.encode("utf-8", "surrogatepass")).hexdigest()
+            object.__setattr__(self, "_key", digest)
+        return str(self._key)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +94,7 @@ class ChatReply:
     refused and what was sent instead (`max_tokens->max_completion_tokens`, `-temperature`).
     Times: `queue_ms` waiting for the limiter, `tries_ms` of each try, `answer_ms` of the one that counted, `pause_ms`
     between failed tries, `total_ms` everything.
+    `spent` is what the call counts in the budget, over all its tries: as the endpoint said, else as was estimated.
     `reused` is True for a reply that was stored earlier: it cost nothing now.
     """
 
@@ -106,6 +117,7 @@ class ChatReply:
     pause_ms: float | None = None
     total_ms: float | None = None
     cost_usd: float | None = None
+    spent: Spending | None = None
     adjustments: tuple[str, ...] = ()
     reused: bool = False
 

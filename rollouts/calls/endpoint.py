@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import socket
 from dataclasses import dataclass
@@ -80,7 +81,8 @@ class CallSettings:
     """How patiently one call is made.
 
     `time_limit_s` is for a whole request, from connecting to the last byte. At most `tries` requests fail before the
-    call does (what an endpoint refuses to understand is mended without counting). Between failures: `pause_s`, doubled
+    call does (what an endpoint refuses to understand is mended without counting), and none is begun once the call has
+    taken `patience_s`. Between failures: `pause_s`, doubled
     each time up to `pause_cap_s`, with jitter; at least as long as a Retry-After asks, up to `retry_after_cap_s`.
     `reply_tokens` is what is set aside for a reply without max_tokens. What is `required` is never dropped: where the
     endpoint refuses it the call fails with `<name>_refused` (names as in `dialect.LESSONS`). Failures of a `mendable`
@@ -89,6 +91,7 @@ class CallSettings:
 
     time_limit_s: float = 60.0
     tries: int = 6
+    patience_s: float = math.inf
     pause_s: float = 0.5
     pause_cap_s: float = 30.0
     retry_after_cap_s: float = 60.0

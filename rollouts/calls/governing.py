@@ -11,6 +11,7 @@ from itertools import count
 from rollouts.calls.limits import LimiterStatus, Limits, Order, Outcome, Permit, Spending
 from rollouts.calls.pacing import MinuteWindow, Pace, Taken
 from rollouts.errors import BudgetSpent, RunStopped
+from rollouts.naming import counted
 
 GRACE_S = 30.0
 NEVER = float("inf")
@@ -148,7 +149,9 @@ class CallBook:
     def _refused(self, lane: _Lane, cause: str | None) -> None:
         lane.refusals += 1
         if lane.refusals >= self._limits.stop_after and lane.stopped is None:
-            lane.stopped = f"{lane.refusals} calls in a row were refused, the last one: {cause or 'no cause given'}"
+            lane.stopped = (
+                f"{counted(lane.refusals, 'call')} in a row were refused, the last one: {cause or 'no cause given'}"
+            )
 
     def _raise_if_stopped(self, lane: _Lane) -> None:
         if self._used_up is not None:
@@ -169,4 +172,4 @@ def _overdue_at(was: _Open) -> float:
 
 
 def _so_far(spent: Spending) -> str:
-    return f"{spent.calls} calls, {spent.tokens} tokens, {spent.usd:.4g} USD so far"
+    return f"{counted(spent.calls, 'call')}, {counted(spent.tokens, 'token')}, {spent.usd:.4g} USD so far"

@@ -1,6 +1,6 @@
 """Word of a request just before it is sent, to whoever keeps the books: what was sent counts, whatever becomes of it.
 
-    with notice_to(note):               # note(tries) is awaited before each request of the calls made in here
+    with notice_to(note):               # note(tries, spent) is awaited before each request of the calls made in here
         reply = await call(request)
 
 A context variable, so that it passes through whatever lies between (graders, a blocking call's thread); each task and
@@ -13,7 +13,9 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-Note = Callable[[int], Awaitable[None]]
+from rollouts.calls.limits import Spending
+
+Note = Callable[[int, Spending], Awaitable[None]]
 _NOTE: ContextVar[Note | None] = ContextVar("note", default=None)
 
 
@@ -27,8 +29,9 @@ def notice_to(note: Note) -> Iterator[None]:
         _NOTE.reset(token)
 
 
-async def give_notice(tries: int) -> None:
-    """A call is about to send its request for the `tries`-th time. Errors: what the note raises."""
+async def give_notice(tries: int, spent: Spending) -> None:
+    """A call is about to send its request for the `tries`-th time, and will have `spent` so much, if this one costs as
+    much as is estimated. Errors: what the note raises."""
     note = _NOTE.get()
     if note is not None:
-        await note(tries)
+        await note(tries, spent)

@@ -12,6 +12,7 @@ from typing import Any
 from rollouts.calls.chat_records import ChatRequest
 from rollouts.calls.limits import Budget
 from rollouts.errors import UsageError
+from rollouts.settings import unreadable
 
 BYTES_A_TOKEN = 3
 TOKENS_A_PICTURE = 1000
@@ -81,7 +82,9 @@ def read_prices(path: Path) -> dict[str, Price]:
     """
     try:
         entries = tomllib.loads(path.read_text("utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except OSError as error:
+        raise UsageError(f"price file {path}: {unreadable(error)}") from None
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise UsageError(f"price file {path}: {error}") from None
     return {**PRICES, **{model: _read_price(model, entry) for model, entry in entries.items()}}
 

@@ -32,6 +32,7 @@ from rollouts.commands.console import wide_console
 from rollouts.commands.playing import Standing
 from rollouts.commands.policy_forecast import policy_forecasts
 from rollouts.commands.preparing import Prepared
+from rollouts.naming import counted
 from rollouts.records import Unit
 from rollouts.run.run_folder import RunFolder
 from rollouts.run.side_folder import SideFolder
@@ -171,9 +172,10 @@ def grading_plan_lines(plan: Mapping[str, Any]) -> list[str]:
 
 def _calls(told: Mapping[str, Any]) -> str:
     cost = "cost unknown (no price for the model)" if told["usd"] is None else f"{told['usd']:,.4f} USD"
-    most = f"{told['calls_at_most']:,} calls, {told['tokens_at_most']:,} tokens"
+    most = f"{counted(told['calls_at_most'], 'call')}, {counted(told['tokens_at_most'], 'token')}"
     most += "" if told["usd_at_most"] is None else f", {told['usd_at_most']:,.4f} USD"
-    first = f"{told['calls']:,} calls, up to {told['tokens_in']:,} tokens in, {told['tokens_out']:,} out, {cost}"
+    tokens = f"{counted(told['tokens_in'], 'token')} in, {told['tokens_out']:,} out"
+    first = f"{counted(told['calls'], 'call')}, up to {tokens}, {cost}"
     return f"{first}; at most, where replies cannot be used and are asked for again: {most}"
 
 

@@ -9,15 +9,18 @@ from typing import Any, Literal, get_args
 from grading.evidence import SECTION, grading_section, weights_of
 from grading.grade import Weights
 from grading.order import GradingOrder
+from grading.owed import Owed
 from grading.pipeline import SideOutcome
 from rollouts.calls.replies import Cause
 from rollouts.commands.playing import Played, Ready
 from rollouts.errors import LeaseError, StorageError
 from rollouts.evidence.committed_run import EPISODES, STEPS, CommittedRun
 from rollouts.evidence.manifest import MANIFEST, read_manifest, write_evidence
+from rollouts.evidence.own_answers import Standins, without_an_answer
 from rollouts.evidence.side_tables import side_parts
 from rollouts.grading_config import GradingConfig
 from rollouts.naming import counted
+from rollouts.progress import Counts
 from rollouts.run.lease import Lease
 from rollouts.run.run_folder import RunFolder
 from rollouts.run.side_folder import SideFolder
@@ -56,9 +59,21 @@ BY_DEFAULT = frozenset({Cause.NO_BASELINE.value})
 
 
 @dataclass(frozen=True)
+class Left:
+    """What a command was to make and did not: gradings, and the summaries of so many episodes (one that is played, but
+    has no decision, is among them: only its unit knows that there is nothing to summarize)."""
+
+    gradings: int = 0
+    summaries: int = 0
+
+
+NOTHING_LEFT = Left()
+
+
+@dataclass(frozen=True)
 class Ending:
-    """`owed` counts episodes; `manifest` is None where none could, or should, be written: then `gradings_left` says how
-    many gradings the command itself had left."""
+    """`owed` counts episodes; `manifest` is None where none could, or should, be written. `left` is what the command
+    itself had left: of gradings the manifest knows better."""
 
     state: State
     owed: int
@@ -66,7 +81,7 @@ class Ending:
     cause: str | None = None
     signal: int | None = None
     asked: Asked = NOBODY
-    gradings_left: int = 0
+    left: Left = NOTHING_LEFT
 
     @property
     def failed(self) -> int:
@@ -80,9 +95,14 @@ class Ending:
         return {cause: n for cause, n in causes.items() if cause not in self.asked.excused}
 
     @property
+    def unanswered(self) -> list[Standins]:
+        """The policies that played and answered nothing by themselves."""
+        return [] if self.manifest is None or not self.asked.plays else without_an_answer(self.manifest)
+
+    @property
     def gradings_owed(self) -> int:
         """Gradings of the grader that was asked for which are not there yet, of episodes that are."""
-        return self.gradings_left if self.manifest is None else int(self.grader().get("owed", 0))
+        return self.left.gradings if self.manifest is None else int(self.grader().get("owed", 0))
 
     @property
     def degraded(self) -> dict[str, int]:
@@ -99,24 +119,24 @@ class Ending:
 
     @property
     def exit_code(self) -> int:
-        """0 all done; 1 failed, ungraded or degraded parts, or stopped; 128+n after signal n."""
+        """0 all done; 1 failed, ungraded or degraded parts, a policy without any answer of its own, or stopped; 128+n
+        after signal n."""
         if self.signal is not None:
             return 128 + self.signal
         failed = self.failed > 0 and self.asked.plays
-        unscored = bool(self.ungraded or self.degraded)
-        return int(self.state != "complete" or failed or unscored or self.gradings_owed > 0)
+        lacking = bool(self.unanswered or self.ungraded or self.degraded)
+        return int(self.state != "complete" or failed or lacking or self.gradings_owed > 0)
 
 
 @dataclass(frozen=True)
 class End:
-    """How work ended: by `signal` where the state is `interrupted`; `lost`: the lease is another driver's now;
-    `gradings_left`: what was to be graded and was not."""
+    """How work ended: by `signal` where the state is `interrupted`; `lost`: the lease is another driver's now."""
 
     state: State
     cause: str | None = None
     signal: int | None = None
     lost: bool = False
-    gradings_left: int = 0
+    left: Left = NOTHING_LEFT
 
 
 def conclude(ready: Ready, played: Played) -> Ending:
@@ -124,18 +144,26 @@ def conclude(ready: Ready, played: Played) -> Ending:
     prepared, outcome = ready.prepared, played.outcome
     owed = ready.standing.episodes - played.counts.episodes
     rolled = End(outcome.state, outcome.cause, played.signal, isinstance(outcome.error, LeaseError))
-    end = replace(worst(rolled, side_end(played.side, played.signal)), gradings_left=_gradings_left(ready, played))
+    end = replace(worst(rolled, side_end(played.side, played.signal)), left=_left(ready, played))
     return close(prepared.folder, ready.lease, owed, Asked.of(prepared.judging, prepared.grading), end)
 
 
-def _gradings_left(ready: Ready, played: Played) -> int:
-    """Of what was to be graded at the start and of what was played since."""
-    if ready.judging is None or ready.judging.order.grader is None:
-        return 0
-    before, now = ready.standing.counts, played.counts
+def _left(ready: Ready, played: Played) -> Left:
+    """Of what was to be judged at the start and of what was played since."""
+    if ready.judging is None:
+        return NOTHING_LEFT
+    before, now, order = ready.standing.counts, played.counts, ready.judging.order
     completed = (now.episodes - now.failed) - (before.episodes - before.failed)
-    wanted = ready.standing.side.gradings + ready.judging.order.repeats * completed
-    return max(0, wanted - now.side.gradings)
+    gradings = order.repeats * completed if order.grader is not None else 0
+    return left_of(ready.standing.side, now, gradings, completed if order.summarizer is not None else 0)
+
+
+def left_of(owed: Owed, now: Counts, gradings: int = 0, episodes: int = 0) -> Left:
+    """What is not made `now`, of what was `owed` and of `gradings` and `episodes` to summarize that came since."""
+    return Left(
+        max(0, owed.gradings + gradings - now.side.gradings),
+        max(0, owed.summary_episodes + episodes - now.side.summarized),
+    )
 
 
 def close(folder: RunFolder, lease: Lease, owed: int, asked: Asked, end: End) -> Ending:
@@ -150,7 +178,7 @@ def close(folder: RunFolder, lease: Lease, owed: int, asked: Asked, end: End) ->
     except (StorageError, LeaseError) as error:
         cause = cause or str(error)
         state = "stopped" if state == "complete" else state
-    return Ending(state, owed, manifest, cause, signal, asked, end.gradings_left)
+    return Ending(state, owed, manifest, cause, signal, asked, end.left)
 
 
 def worst(*ends: End) -> End:
@@ -220,9 +248,11 @@ def done(folder: RunFolder, ending: Ending) -> dict[str, Any]:
         "exit_code": ending.exit_code,
         "owed": ending.owed,
         "gradings_owed": ending.gradings_owed,
+        "summaries_owed": ending.left.summaries,
         "ungraded": sum(ending.ungraded.values()),
         "degraded": sum(ending.degraded.values()),
         "cause": ending.cause,
+        "unanswered": [found.as_dict() for found in ending.unanswered],
         "location": folder.describe(),
         "manifest": folder.describe(MANIFEST) if manifest else None,
         **{key: manifest.get(key) if manifest else None for key in FROM_MANIFEST},
@@ -240,14 +270,14 @@ def last_words(ending: Ending, again: str) -> list[str]:
         lines.append(
             f"{counted(ending.failed, 'episode')} failed, the first at stage {first['stage']}: {first['cause']}"
         )
+    lines += [f"no answer of its own in the whole run: {found}" for found in ending.unanswered]
     if ending.ungraded:
         lines.append(_ungraded_line(ending))
     if ending.degraded:
         causes = ", ".join(f"{n:,} {cause}" for cause, n in ending.degraded.items())
         mend = "rollouts grade --retry-degraded asks for them again"
         n = sum(ending.degraded.values())
-        entries = "1 summary entry is" if n == 1 else f"{n:,} summary entries are"
-        lines.append(f"{entries} degraded: {causes}; {mend}")
+        lines.append(f"{counted(n, 'summary entry')} {'is' if n == 1 else 'are'} degraded: {causes}; {mend}")
     if ending.state == "complete" and ending.gradings_owed:
         are = "is" if ending.gradings_owed == 1 else "are"
         lines.append(f"{counted(ending.gradings_owed, 'grading')} that an earlier --repeat asked for {are} owed")
@@ -257,9 +287,11 @@ def last_words(ending: Ending, again: str) -> list[str]:
 
 
 def _owed_words(ending: Ending) -> str:
-    """Episodes to be played and gradings of those that were; nothing where neither is known to be owed."""
-    numbers = ((ending.owed, "episode"), (ending.gradings_owed, "grading"))
-    return " and ".join(counted(n, noun) for n, noun in numbers if n)
+    """Episodes to be played, gradings and summaries of those that were; nothing where none are known to be owed."""
+    summaries = ending.left.summaries
+    parts = [counted(n, noun) for n, noun in ((ending.owed, "episode"), (ending.gradings_owed, "grading")) if n]
+    parts += [f"the summaries of {counted(summaries, 'episode')}"] if summaries else []
+    return f"{', '.join(parts[:-1])} and {parts[-1]}" if len(parts) > 1 else "".join(parts)
 
 
 def _ungraded_line(ending: Ending) -> str:

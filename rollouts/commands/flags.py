@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Group, Parameter
@@ -158,6 +159,7 @@ class GradingFlags:
     ] = None
     gamma: Annotated[Text, _flag(_GRADING, "Discount of credit, 0 to 1 (0.9).", hyphen=True)] = None
     repeat: Annotated[Text, _flag(_GRADING, "Times each episode is graded by a model (1).", hyphen=True)] = None
+    grader_temperature: Annotated[Text, _flag(_GRADING, "The grader's temperature (0).", hyphen=True)] = None
     language: Annotated[Text, _flag(_GRADING, "Language of the prompts: en (default) or zh.")] = None
     grader_prompt: Annotated[
         Text, _flag(_GRADING, "File with a prompt of your own for the grader, in the form of grading/prompts/.")
@@ -198,6 +200,39 @@ class GradingFlags:
     def given(self) -> dict[str, object]:
         """The flags that were given, by the names of GradingConfig."""
         return _given(self)
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class LateFlags:
+    """What `rollouts grade` takes beside the settings of grading."""
+
+    feedback: Annotated[
+        Path | None,
+        _flag(
+            _GRADING,
+            "JSON lines of what people said: episode_id, channel, polarity, magnitude, text, time. Stored in the run; "
+            "those episodes are graded again, beside the old grades.",
+        ),
+    ] = None
+    retry_ungraded: Annotated[bool, _flag(_TROUBLE, "Ask once more for the gradings that have no score.")] = False
+    retry_degraded: Annotated[
+        bool,
+        _flag(
+            _TROUBLE,
+            "Ask once more for the summary entries that have no score. Grades that read the old ones are given anew "
+            "beside the old grades, and credit by summaries that could not be given is.",
+        ),
+    ] = False
+    credit_only: Annotated[
+        bool,
+        _flag(
+            _GRADING,
+            "Compute credit from the stored grades of the grader that the flags name; no model is asked.",
+        ),
+    ] = False
+    pool: Annotated[Text, _flag(_WHERE, "Where models are called: ray (default), or local: this process.")] = None
+    address: Annotated[Text, _flag(_WHERE, "Ray cluster to join (none: start one on this machine).")] = None
 
 
 def _given(flags: RunFlags | GradingFlags) -> dict[str, object]:

@@ -106,6 +106,7 @@ def _grader(config: GradingConfig, summarizer: SummarizerSettings | None) -> Gra
         reads=reads,
         summarizer_id=summarizer.summarizer_id if summarizer and reads == "summaries" else None,
         presentation=_PRESENTATIONS[config.presentation],
+        temperature=config.grader_temperature,
         own_prompt=own,
     )
     return replace(settings, caps=replace(settings.caps, whole=_whole(config, settings)))

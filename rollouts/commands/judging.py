@@ -18,6 +18,7 @@ from rollouts.naming import counted
 from rollouts.plan import superseding
 from rollouts.progress import Counts, Reporter
 from rollouts.records import SideReport, Unit
+from rollouts.run.feedback_table import FEEDBACK
 from rollouts.run.lease import Lease
 from rollouts.run.run_folder import TORN, RunFolder
 from rollouts.run.side_folder import SideFolder
@@ -53,28 +54,48 @@ class Judging:
 
 def ready(judging: Judging | None, folder: RunFolder, lease: Lease, survey: Survey) -> tuple[str, ...]:
     """Put the side tables of a folder that has been recovered (`survey`) in order, and write down what is asked for and
-    what the order's ids stand for. Returns what a person should know of what has been set aside, here and before."""
+    what the order's ids stand for. Returns what a person should know: what has been set aside, here and before, and
+    what the order cannot tell."""
     side = SideFolder(folder)
     found = side.recover(lease, survey.committed)
     if judging is not None:
         declare(side, lease, judging.order)
-    return set_aside_words(folder, {**survey.damaged, **found.torn, **found.stale, **found.shaken})
+    words = set_aside_words(folder, {**survey.damaged, **found.torn, **found.stale, **found.shaken})
+    return words if judging is None else (*words, *_repeat_words(judging.order))
+
+
+def _repeat_words(order: GradingOrder) -> tuple[str, ...]:
+    """Repeats measure how far a grader varies, which it hardly does where the likeliest word is taken each time."""
+    asks_alike = isinstance(order.grader, GraderSettings) and order.grader.temperature == 0
+    if order.repeats == 1 or not asks_alike:
+        return ()
+    return (
+        f"--repeat {order.repeats} at temperature 0: a model that always takes the likeliest word says the same again, "
+        "so the spread means little; --grader-temperature 0.7 (another grader) lets it vary",
+    )
 
 
 def set_aside_words(folder: RunFolder, damaged: Mapping[str, str]) -> tuple[str, ...]:
-    """One line on damaged files (path → what is wrong), which names the first; none where there are none."""
+    """One line on damaged files (path → what is wrong), which names the first, and one on those that only people can
+    give again; none where there are none."""
+    said = {path: fault for path, fault in damaged.items() if path.startswith(folder.path(FEEDBACK, ""))}
+    made = {path: fault for path, fault in damaged.items() if path not in said}
+    again = "to be given again with rollouts grade --feedback"
+    return (*_set_aside_line(folder, made, "to be made again"), *_set_aside_line(folder, said, again))
+
+
+def _set_aside_line(folder: RunFolder, damaged: Mapping[str, str], again: str) -> tuple[str, ...]:
     if not damaged:
         return ()
     path, fault = next(iter(damaged.items()))
     others = f", and {len(damaged) - 1:,} more files" if len(damaged) > 1 else ""
     name = path.removeprefix(f"{folder.run_id}/")
-    return (f"set aside in {folder.describe(TORN)}, to be made again: {name} ({fault}){others}",)
+    return (f"set aside in {folder.describe(TORN)}, {again}: {name} ({fault}){others}",)
 
 
 def check_endpoint(order: GradingOrder | None, owed: Owed, plays: bool = False) -> None:
     """Where a model will be asked, its endpoint must be there. Errors: `UsageError`."""
-    asks = plays or bool(owed.grades or owed.summaries)
-    if order is not None and order.endpoint is not None and asks:
+    if order is not None and order.endpoint is not None and (plays or owed.asks_models):
         order.endpoint.check_listens()
 
 

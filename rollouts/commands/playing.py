@@ -9,6 +9,7 @@ from grading.lines import add_owed
 from grading.owed import Owed
 from grading.pipeline import SideOutcome
 from rollouts.calls.limits import Limits as CallLimits
+from rollouts.commands.endpoints import Caller, judging_callers, note_endpoints, policy_callers
 from rollouts.commands.grading_order import limits_of
 from rollouts.commands.judging import NOTHING_OWED, Judging, Watch, counts_of, owed_words
 from rollouts.commands.judging import ready as side_ready
@@ -133,7 +134,18 @@ def start(prepared: Prepared, lease: Lease) -> Ready:
     words = side_ready(judging, folder, lease, survey)
     _declare_callers(prepared, lease)
     now = Standing(standing.started, plan, (), survey, _side_owed(prepared, plan, survey))
-    return Ready(prepared, now, lease, judging, words)
+    moved = note_endpoints(SideFolder(folder), lease, _callers(prepared, now))
+    return Ready(prepared, now, lease, judging, (*words, *moved))
+
+
+def _callers(prepared: Prepared, standing: Standing) -> list[Caller]:
+    """Whose models will be asked: the policies' where anything is to be played, the judges' then and for the rest."""
+    calls, players = prepared.order.calls, prepared.facts.descriptions.values()
+    plays = bool(standing.owed)
+    return [
+        *(policy_callers(players, calls.endpoint.base_url) if calls is not None and plays else ()),
+        *(judging_callers(prepared.judging) if plays or standing.side.asks_models else ()),
+    ]
 
 
 def _declare_callers(prepared: Prepared, lease: Lease) -> None:

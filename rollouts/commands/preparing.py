@@ -18,9 +18,10 @@ from rollouts.errors import ScenarioError, UsageError
 from rollouts.grading_config import GradingConfig
 from rollouts.identity import RunFacts, default_run_id, identity
 from rollouts.plan import PlanGroup
+from rollouts.policies.registry import nested
 from rollouts.provenance import package_versions
 from rollouts.run.run_folder import RunFolder
-from rollouts.scenarios import Scenario
+from rollouts.scenarios.scenario import Scenario
 from rollouts.settings import flag
 from rollouts.store.storage import Storage
 from rollouts.worker import WorkOrder
@@ -62,7 +63,7 @@ def prepare(
     """
     _check_variables(config)
     try:
-        facts = gather_facts(config)
+        facts = gather_facts(config, may_call)
     except ScenarioError as error:
         raise UsageError(str(error)) from error
     of = identity(config, facts)
@@ -74,7 +75,12 @@ def prepare(
     versions = {name: version for name, version in package_versions().items() if version is not None}
     judging = make_order(grading, run_id, storage.uri, may_call)
     judge = JudgeHere(judging) if judging is not None and judged_where_played(judging) else None
-    checkpoints = {who.name: who.checkpoint_hash for who in facts.descriptions.values() if who.checkpoint_hash}
+    checkpoints = {
+        each: who.checkpoint_hash
+        for spec, who in facts.descriptions.items()
+        if who.checkpoint_hash
+        for each in nested(spec)
+    }
     calls = make_call_order(config, grading, facts.descriptions.values(), may_call)
     order = WorkOrder(config, run_id, policies, versions, judge, checkpoints, calls=calls)
     groups, folder = _groups(config, facts), RunFolder(storage, run_id)
@@ -94,15 +100,15 @@ def _check_variables(config: RunConfig) -> None:
             raise UsageError(f'{flag("variables")} "{name}": {error}') from error
 
 
-def gather_facts(config: RunConfig) -> RunFacts:
+def gather_facts(config: RunConfig, may_ask: bool = True) -> RunFacts:
     """What identity needs beside the configuration: hashes of the scenarios' files, and who the policies are."""
     scenarios = config.resolved()
-    cast = look_at_policies(config, scenarios)
+    cast = look_at_policies(config, scenarios, may_ask)
     return RunFacts(
         engine_version=ENGINE_VERSION,
         provenance={s.name: _files(s) for s in scenarios},
         descriptions={spec: seen.who for spec, seen in cast.items()},
-        batched=tuple(seen.who.name for seen in cast.values() if seen.batched),
+        batched=tuple(dict.fromkeys(seen.batched for seen in cast.values() if seen.batched is not None)),
     )
 
 

@@ -128,10 +128,10 @@ def _play(prepared: Prepared, standing: Standing, reporter: Reporter) -> Ending:
                 if pool is not None:
                     check_place(prepared)
                 ready = start(prepared, lease)
-                for words in ready.words:
-                    reporter.note(words)
                 slots = 0 if pool is None else pool.slots
                 reporter.launch(launch_of(prepared, ready.standing, slots), ready.standing.counts)
+                for words in (*(one.remark for one in checked if one.remark), *ready.words):
+                    reporter.note(words)
                 played = play(ready, pool, reporter, signals, place, checked)
                 place.close()
                 return conclude(ready, played)

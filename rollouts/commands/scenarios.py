@@ -11,7 +11,8 @@ from rich import box
 from rich.table import Table
 
 from rollouts.commands.console import wide_console
-from rollouts.scenarios import PUBLISHED_SCENARIOS, SCENARIOS, Baselines, Scenario
+from rollouts.scenarios.registry import PUBLISHED_SCENARIOS, SCENARIOS
+from rollouts.scenarios.scenario import Baselines, Scenario
 
 
 def scenarios(*, as_json: Annotated[bool, Parameter(name="--json", negative=())] = False) -> int:

@@ -13,7 +13,11 @@ from rollouts.evidence.committed_run import CommittedRun
 from rollouts.evidence.manifest import read_manifest
 from rollouts.evidence.replay import recorded_episodes, replay, spread, why_no_replay
 from rollouts.evidence.verify import differences
+from rollouts.exports.checking import differences as differences_of_export
+from rollouts.exports.checking import is_export
+from rollouts.naming import counted
 from rollouts.run.location import find_run
+from rollouts.run.run_folder import RunFolder
 
 
 def verify(
@@ -23,14 +27,14 @@ def verify(
     replay_episodes: Annotated[int, Parameter(name="--replay", allow_leading_hyphen=True)] = 0,
     as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
 ) -> int:
-    """Recompute every number and every hash of a run from its shards, and check its keys.
+    """Recompute every number and every hash of a run from its shards, and check its keys; of an export its files.
 
     Exits 1 with the list of what differs.
 
     Parameters
     ----------
     run
-        The run's folder: a path, a URI, or its id alone under ./runs.
+        The run's folder: a path, a URI, or its id alone under ./runs. Or the folder of an export.
     replay_episodes
         Also play so many episodes again, here, and compare their trajectory hashes. Not where a latency was measured
         in real time: that cannot be repeated.
@@ -39,7 +43,10 @@ def verify(
     """
     if replay_episodes < 0:
         raise UsageError(f"--replay is {replay_episodes}: must be 0 or above")
-    committed = CommittedRun.open(find_run(run))
+    folder = find_run(run)
+    if is_export(folder):
+        return _verify_export(folder, as_json)
+    committed = CommittedRun.open(folder)
     found = differences(committed, {SECTION: _as_weighted})
     episodes = recorded_episodes(committed) if replay_episodes else []
     why_not = why_no_replay(committed, episodes) if replay_episodes else None
@@ -50,6 +57,16 @@ def verify(
         print(json.dumps({**told, "not_replayed": why_not} if why_not else told))
     else:
         _tell(committed, found, _replayed(len(chosen), why_not))
+    return 1 if found else 0
+
+
+def _verify_export(folder: RunFolder, as_json: bool) -> int:
+    found = differences_of_export(folder)
+    if as_json:
+        print(json.dumps({"location": folder.describe(), "differences": found}))
+    else:
+        print(*found, sep="\n", end="\n" if found else "")
+        print(f"{counted(len(found), 'difference')} in" if found else "as its export.json says:", folder.describe())
     return 1 if found else 0
 
 
@@ -71,4 +88,4 @@ def _tell(committed: CommittedRun, found: list[str], played: str) -> None:
     if found:
         print(f"{len(found)} {'difference' if len(found) == 1 else 'differences'} in {where}{played}")
     else:
-        print(f"{where} is as its manifest says: {len(committed.committed):,} units checked{played}")
+        print(f"{where} is as its manifest says: {counted(len(committed.committed), 'unit')} checked{played}")

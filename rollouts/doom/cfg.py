@@ -13,7 +13,7 @@ import vizdoom as vzd
 
 from rollouts.doom.game_files import here
 from rollouts.errors import ScenarioError
-from rollouts.scenario import GameFile
+from rollouts.scenarios.scenario import GameFile
 
 PACKAGE = Path(vzd.__file__).parent
 STOCK_CFGS: tuple[str, ...] = tuple(sorted(path.name for path in Path(vzd.scenarios_path).glob("*.cfg")))

@@ -20,7 +20,7 @@ from rollouts.doom.cfg import PACKAGE, cfg_path, load_cfg
 from rollouts.doom.engine_home import EngineHome, check_program, unlink_shared_memory
 from rollouts.doom.game_files import check_wad, here
 from rollouts.errors import EngineLost, ScenarioError
-from rollouts.scenario import EngineSetup, Scenario
+from rollouts.scenarios.scenario import EngineSetup, Scenario
 
 WIDTH, HEIGHT = 320, 240
 TRACKED = ("HEALTH", "SELECTED_WEAPON_AMMO", "KILLCOUNT", "DAMAGE_TAKEN", "ITEMCOUNT", "SELECTED_WEAPON")

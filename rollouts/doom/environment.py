@@ -10,7 +10,7 @@ from rollouts.doom.screen import start_engine
 from rollouts.doom.view import View, blind_snapshot, end_reason
 from rollouts.errors import EngineLost, ScenarioError
 from rollouts.records import EndReason, Snapshot, Transition
-from rollouts.scenario import Capture, Environment, Scenario
+from rollouts.scenarios.scenario import Capture, Environment, Scenario
 
 
 def make_environment(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rollouts.scenario import PassiveLoss
+from rollouts.scenarios.scenario import PassiveLoss
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ import struct
 from pathlib import Path
 
 from rollouts.errors import ScenarioError
-from rollouts.scenario import GameFile
+from rollouts.scenarios.scenario import GameFile
 from rollouts.scratch import ScratchFolder
 
 KIND = "files"

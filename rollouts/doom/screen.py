@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from rollouts.doom.engine import Engine
 from rollouts.doom.palette import learn_palette
-from rollouts.scenario import Capture, EngineSetup
+from rollouts.scenarios.scenario import Capture, EngineSetup
 
 Palette = NDArray[np.uint8]
 _PROBE_SEED, _PROBE_FRAMES, _PROBE_TICS = 1, 24, 8

@@ -11,7 +11,7 @@ from rollouts.doom.engine import HEIGHT, TRACKED, WIDTH, Game, variable
 from rollouts.doom.events import Counters
 from rollouts.doom.perception import DepthReader, Kinds, see_things
 from rollouts.records import EndReason, Frame, Snapshot
-from rollouts.scenario import EngineSetup
+from rollouts.scenarios.scenario import EngineSetup
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from rollouts.evidence.grading_table import grade_cells, grade_headings, grader_titles, grading_lines
+from rollouts.evidence.own_answers import much_not_its_own
 from rollouts.evidence.table import coverage_lines, notes, result_cells
 
 HEADINGS = (
@@ -45,14 +46,14 @@ def dataset_card(manifest: Mapping[str, Any]) -> str:
     """The whole of `README.md`, in Markdown, from a manifest."""
     sections = (
         _front_matter(manifest["tables"]),
-        f"# {_plain(manifest['run_id'])}",
+        f"# {plain(manifest['run_id'])}",
         _whose(manifest),
         "## Results",
         *_results(manifest),
-        _listed((*coverage_lines(manifest), *notes(manifest))),
+        _listed((*map(str, much_not_its_own(manifest)), *coverage_lines(manifest), *notes(manifest))),
         *_grading(manifest),
         "## Reading",
-        _READING.format(folder=_code(manifest["location"])),
+        _READING.format(folder=code(manifest["location"])),
         "## Rows",
         _ROWS,
         "## Making it again",
@@ -81,7 +82,7 @@ def _glob(table: str) -> str:
 
 
 def _listed(lines: Iterable[str]) -> str:
-    return "\n".join(f"- {_plain(line)}" for line in lines)
+    return "\n".join(f"- {plain(line)}" for line in lines)
 
 
 def _grading(manifest: Mapping[str, Any]) -> Iterable[str]:
@@ -93,14 +94,14 @@ def _grading(manifest: Mapping[str, Any]) -> Iterable[str]:
     for grader, title in zip(graders, grader_titles(manifest), strict=True):
         headings = ("scenario", "rubric", "policy", *grade_headings(grader))
         rows = [(g["scenario"], g["rubric"], g["policy"], *grade_cells(g)) for g in grader["groups"]]
-        yield f"### {_plain(title)}\n\n{_markdown(headings, rows, texts=3)}"
+        yield f"### {plain(title)}\n\n{_markdown(headings, rows, texts=3)}"
     if lines := grading_lines(manifest):
         yield _listed(lines)
 
 
 def _whose(manifest: Mapping[str, Any]) -> str:
     who = "\n".join(f"- {_policy(name, described)}" for name, described in manifest["policies"].items())
-    games = ", ".join(f"`{_code(name)}`" for name in manifest["scenarios"])
+    games = ", ".join(f"`{code(name)}`" for name in manifest["scenarios"])
     return (
         f"On-policy rollouts of {games}: every row was played by the policy that its `policy` column names. What one "
         f"policy saw says nothing about what another would have seen.\n\n{who}"
@@ -109,9 +110,9 @@ def _whose(manifest: Mapping[str, Any]) -> str:
 
 def _policy(name: str, described: Mapping[str, Any]) -> str:
     known = ((key, described.get(key)) for key in ("model", "provider", "checkpoint_hash"))
-    facts = [f"{key.replace('_', ' ')} `{_code(value)}`" for key, value in known if value]
-    text = ", ".join([f"`{_code(name)}`: a {described['kind']}", *facts])
-    return f"{text}. {_plain(described['note'])}" if described.get("note") else text
+    facts = [f"{key.replace('_', ' ')} `{code(value)}`" for key, value in known if value]
+    text = ", ".join([f"`{code(name)}`: a {described['kind']}", *facts])
+    return f"{text}. {plain(described['note'])}" if described.get("note") else text
 
 
 def _results(manifest: Mapping[str, Any]) -> Iterable[str]:
@@ -119,32 +120,32 @@ def _results(manifest: Mapping[str, Any]) -> Iterable[str]:
     for scenario, facts in manifest["scenarios"].items():
         metric = facts["metric"]
         rows = [result_cells(b, c, metric["name"]) for b, c in lines if b["scenario"] == scenario]
-        title = f"### {_plain(scenario)}: {_plain(metric['name'])} ({_plain(metric['unit'])})"
+        title = f"### {plain(scenario)}: {plain(metric['name'])} ({plain(metric['unit'])})"
         yield f"{title}\n\n{_markdown(HEADINGS, rows)}"
 
 
 def _markdown(headings: Sequence[str], rows: Iterable[Sequence[str]], texts: int = 2) -> str:
     """A table whose first columns are texts and the others numbers."""
     rule = [*["---"] * texts, *["---:"] * (len(headings) - texts)]
-    return "\n".join(f"| {' | '.join(_plain(cell) for cell in row)} |" for row in (headings, rule, *rows))
+    return "\n".join(f"| {' | '.join(plain(cell) for cell in row)} |" for row in (headings, rule, *rows))
 
 
 def _origin(manifest: Mapping[str, Any]) -> str:
     source, engine = manifest["source"], manifest["engine"]
     code = f"revision `{source['revision']}`{' with local changes' if source['dirty'] else ''}"
     return (
-        f"Made by doom-rollouts, {code if source['revision'] else 'outside a checkout'}, on {_plain(engine['name'])} "
-        f"{_plain(engine['version'])}, started {manifest['started_at']}. `manifest.json` has the whole configuration, "
+        f"Made by doom-rollouts, {code if source['revision'] else 'outside a checkout'}, on {plain(engine['name'])} "
+        f"{plain(engine['version'])}, started {manifest['started_at']}. `manifest.json` has the whole configuration, "
         "the instructions, and the rows and sha256 of every shard; `rollouts verify` recomputes its numbers."
     )
 
 
-def _plain(text: object) -> str:
+def plain(text: object) -> str:
     """Text from outside as one line that is no Markdown."""
     line = " ".join(str(text).split())
     return "".join(f"\\{c}" if c in "\\`*_[]<>|#" else c for c in line)
 
 
-def _code(text: object) -> str:
+def code(text: object) -> str:
     """Text from outside, safe between backticks and in a Python string."""
     return " ".join(str(text).split()).replace("`", "'").replace('"', "'").replace("\\", "/")

@@ -170,8 +170,8 @@ def _summarizer_line(summarizer: Section) -> str:
     score = _NONE if summarizer["mean_score"] is None else f"{summarizer['mean_score']:.2f}"
     scored = f"mean score {score} over {entries - degraded:,} scored"
     name = f"summaries ({summarizer['summarizer_id']})"
-    of = f"{summarizer['episodes']:,} of {summarizer['of']:,} episodes"
-    return f"{name}: {entries:,} entries for {of}, {degraded:,} degraded{causes}, {scored}"
+    of = f"{summarizer['episodes']:,} of {counted(summarizer['of'], 'episode')}"
+    return f"{name}: {counted(entries, 'entry')} for {of}, {degraded:,} degraded{causes}, {scored}"
 
 
 def _credit_line(credit: Section) -> str:
@@ -188,8 +188,9 @@ def _call_lines(calls: Section) -> Iterable[str]:
     failed = f", {calls['failed']:,} without an answer" if calls["failed"] else ""
     abandoned = f", {calls['abandoned']:,} abandoned when the run was stopped" if calls["abandoned"] else ""
     yield (
-        f"{name}: {calls['calls']:,} calls, {calls['tries']:,} requests{failed}{abandoned}, {calls['cache_hits']:,} "
-        f"replies used again, {calls['tokens_in']:,} tokens in, {calls['tokens_out']:,} out, {_cost(calls)}"
+        f"{name}: {counted(calls['calls'], 'call')}, {counted(calls['tries'], 'request')}{failed}{abandoned}, "
+        f"{counted(calls['cache_hits'], 'reply')} used again, {counted(calls['tokens_in'], 'token')} in, "
+        f"{calls['tokens_out']:,} out, {_cost(calls)}"
     )
     yield f"{name}: queue {_times(calls['queue_ms'])}, answer {_times(calls['answer_ms'])}"
     if calls["adjustments"]:
@@ -199,7 +200,8 @@ def _call_lines(calls: Section) -> Iterable[str]:
 def _cost(calls: Section) -> str:
     if calls["cost_usd"] is None:
         return "cost unknown (no price for the model): tokens only"
-    rest = f" and {calls['calls_without_price']:,} calls without a price" if calls["calls_without_price"] else ""
+    unpriced = calls["calls_without_price"]
+    rest = f" and {counted(unpriced, 'call')} without a price" if unpriced else ""
     return f"{calls['cost_usd']:.4f} USD{rest}"
 
 

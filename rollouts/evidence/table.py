@@ -11,10 +11,13 @@ from rich.table import Table
 from rich.text import Text
 
 from rollouts.evidence.grading_table import grading_lines, grading_tables
+from rollouts.evidence.own_answers import much_not_its_own
+from rollouts.naming import counted
 
 WIDTH_WITHOUT_TERMINAL = 140
 SELF_CHECK = "* the rule's own agreement with itself: a self-check, not ranked"
 RATE_NOTE = "decisions/s: of one actor while it plays"
+WARNING = "WARNING:"
 _NONE = "-"
 _AFTER_METRIC = ("sd", "min", "max", "n", "agreement", "Brier", "ECE", "out of schema", "decisions/s")
 _OF_METRIC = 5
@@ -95,6 +98,8 @@ def print_results(manifest: Mapping[str, Any], console: Console) -> None:
     narrow = any(console.measure(table, options=unbounded).maximum > console.width for table in wide)
     for table in (*(results_tables(manifest, narrow) if narrow else wide), *grading_tables(manifest)):
         console.print(table)
+    for found in much_not_its_own(manifest):
+        console.print(Text(f"{WARNING} {found}", style="bold red"), soft_wrap=True)
     for line in (*notes(manifest), *coverage_lines(manifest), *grading_lines(manifest)):
         console.print(Text(line), soft_wrap=True)
     console.print(Text(f"data:     {manifest['location']}"), soft_wrap=True)
@@ -110,10 +115,12 @@ def notes(manifest: Mapping[str, Any]) -> list[str]:
         lines.append(SELF_CHECK)
     unusable = sum(agreement["n"] - agreement["n_usable"] for agreement in agreements)
     if unusable:
-        lines.append(f"Brier and ECE leave out {unusable:,} decisions without usable probabilities")
+        lines.append(f"Brier and ECE leave out {counted(unusable, 'decision')} without usable probabilities")
     unasked = sum(block["n_decisions"] - block["rubric_agreement"]["n"] for block in agreeing)
     if unasked:
-        lines.append(f"agreement, Brier and ECE leave out {unasked:,} decisions for which the policy was not asked")
+        lines.append(
+            f"agreement, Brier and ECE leave out {counted(unasked, 'decision')} for which the policy was not asked"
+        )
     return [*lines, *_real_time_note(manifest["configuration"]), RATE_NOTE]
 
 
@@ -129,7 +136,7 @@ def _real_time_note(configuration: Mapping[str, Any]) -> list[str]:
 def coverage_lines(manifest: Mapping[str, Any]) -> list[str]:
     """Completed n of planned m, and a line a cause of failure."""
     coverage = manifest["coverage"]
-    parts = [f"{coverage['completed']:,} of {coverage['planned']:,} episodes completed"]
+    parts = [f"{coverage['completed']:,} of {counted(coverage['planned'], 'episode')} completed"]
     parts += [f"{coverage[key]:,} {key}" for key in ("failed", "owed") if coverage[key]]
     return [", ".join(parts), *(_failure_line(failure) for failure in manifest["failures"])]
 

@@ -61,16 +61,19 @@ def read_commits(folder: RunFolder, plan: Sequence[Unit]) -> dict[int, Commit]:
     return {unit.number: commit for unit, commit in found.items() if isinstance(commit, Commit)}
 
 
-def committed_shards(folder: RunFolder, plan: Sequence[Unit], commits: Mapping[int, Commit]) -> dict[int, StepsShard]:
-    """Unit number → its shard, in the plan's order; only where a row of it counts."""
-    latest = superseding(plan, commits.keys())
+def committed_shards(
+    folder: RunFolder, plan: Sequence[Unit], commits: Mapping[int, Commit], merged: bool = False
+) -> dict[int, StepsShard]:
+    """Unit number → its shard, in the plan's order; only where a row of it counts. In a merged set every row does: its
+    episodes of one id are of different runs."""
+    latest = {} if merged else superseding(plan, commits.keys())
     shards = {}
     for unit in plan:
         commit = commits.get(unit.number)
         if commit is None or commit.steps is None:
             continue
         completed = set(episode_ids(unit)) - {failure.episode_id for failure in commit.failures}
-        counted = frozenset(episode for episode in completed if latest[episode] == unit.number)
+        counted = frozenset(episode for episode in completed if merged or latest[episode] == unit.number)
         if counted:
             path = folder.path("steps", commit.steps.name)
             episodes = None if counted == completed else counted

@@ -93,7 +93,7 @@ def _decode_into(out: Pixels, data: Stored) -> None:
         return
     _check_size(out, (3, layout.height, layout.width))
     for plane, pairs in zip(out.view(np.uint16), layout.pairs, strict=True):
-        np.take(pairs, indices, out=plane, mode="clip")  # nothing to clip; "raise" would take a copy
+        pairs.take(indices, out=plane, mode="clip")  # nothing to clip; "raise" would take a copy
 
 
 def _indices(data: Stored, layout: _Layout) -> NDArray[np.intp] | None:
@@ -106,7 +106,7 @@ def _indices(data: Stored, layout: _Layout) -> NDArray[np.intp] | None:
     rows = np.frombuffer(isal_zlib.decompress(packed[8 : 8 + size], bufsize=shape[0] * shape[1]), np.uint8)
     if rows.size != shape[0] * shape[1] or rows[:: shape[1]].any():
         return None
-    return np.ascontiguousarray(rows.reshape(shape)[:, 1:]).view(np.uint16).astype(np.intp)
+    return rows.reshape(shape)[:, 1:].view(np.uint16).astype(np.intp)
 
 
 @lru_cache(maxsize=16)

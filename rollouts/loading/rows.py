@@ -6,8 +6,10 @@ before the first picture is read, and whoever reads has only to fetch. It can be
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -20,7 +22,9 @@ from pyarrow import compute as pc
 from rollouts.errors import StorageError
 from rollouts.loading.committed import READERS, StepsShard, committed_shards, read_commits
 from rollouts.loading.selection import Filters, Selection, check_names, select
-from rollouts.loading.side_columns import Row, SideColumns, choose_sources, joined_column, joined_type
+from rollouts.loading.side_columns import Row, SideColumns, Sources, choose_sources, joined_column, joined_type
+from rollouts.records import Unit
+from rollouts.run.origin import Origin, read_origin
 from rollouts.run.run_folder import RunFolder
 from rollouts.shards.reading import group_sizes, read_group, read_table
 from rollouts.shards.schemas import STEPS, make_schema
@@ -68,6 +72,15 @@ class Rows:
         return int(self.counts.sum())
 
     @cached_property
+    def digest(self) -> str:
+        """Of which rows these are, wherever the runs lie."""
+        known = hashlib.sha256()
+        for piece in self.pieces:
+            known.update(f"{piece.shard.path} {piece.group} {piece.count}\n".encode())
+            known.update(b"" if piece.rows is None else piece.rows.tobytes())
+        return known.hexdigest()
+
+    @cached_property
     def schema(self) -> Any:
         """The `pyarrow.Schema` of what is read; `frame` is an RGB picture to `datasets`."""
         types = {name: joined_type(name) for name in self.selection.joined}
@@ -79,7 +92,8 @@ class Rows:
         stored = self.selection.stored
         columns = {name: piece.joined[name] for name in self.selection.joined}
         if stored:
-            table = _read_group(piece, stored)
+            with _named(piece.shard):
+                table = read_group(piece.shard.storage, piece.shard.path, piece.group, stored)
             table = table if piece.rows is None else table.take(piece.rows)
             columns |= {name: table[name] for name in stored}
         return pa.Table.from_arrays([columns[name] for name in self.schema.names], schema=self.schema)
@@ -88,29 +102,32 @@ class Rows:
 def find_rows(folders: Sequence[RunFolder], columns: Sequence[str] | None, filters: Filters) -> Rows:
     """Look at what is committed now. Errors: `UsageError`, `StorageError`."""
     selection = select(columns, filters)
-    for folder in folders:
-        folder.read_record()  # there is none where there is no run
+    origins = [read_origin(folder) for folder in folders]
     plans = [folder.read_plan() for folder in folders]
     check_names(selection, ((unit.scenario, unit.rubric, unit.policy) for plan in plans for unit in plan))
     sources = choose_sources(folders, selection)
-    pieces: list[Piece] = []
-    for folder, plan in zip(folders, plans, strict=True):
-        commits = read_commits(folder, plan)
-        shards = committed_shards(folder, plan, commits)
-        side = SideColumns(folder, commits, sources)
-        wanted = [
-            shards[u.number] for u in plan if u.number in shards and selection.wants(u.scenario, u.rubric, u.policy)
-        ]
-        with ThreadPoolExecutor(READERS) as readers:
-            for some in readers.map(lambda shard: _pieces(shard, selection, side), wanted):  # noqa: B023  used at once
-                pieces += some
-    return Rows(selection, tuple(pieces))
+    of_runs = (_of_run(*run, selection, sources) for run in zip(folders, plans, origins, strict=True))
+    return Rows(selection, tuple(piece for pieces in of_runs for piece in pieces))
+
+
+def _of_run(
+    folder: RunFolder, plan: Sequence[Unit], origin: Origin, selection: Selection, sources: Sources
+) -> list[Piece]:
+    commits = read_commits(folder, plan)
+    shards = committed_shards(folder, plan, commits, origin.merged)
+    side = SideColumns(folder, commits, sources)
+    units = (unit for unit in plan if selection.wants(unit.scenario, unit.rubric, unit.policy))
+    wanted = [shards[unit.number] for unit in units if unit.number in shards]
+    with ThreadPoolExecutor(READERS) as readers:
+        of_shards = list(readers.map(lambda shard: _pieces(shard, selection, side), wanted))
+    return [piece for pieces in of_shards for piece in pieces]
 
 
 def _pieces(shard: StepsShard, selection: Selection, side: SideColumns) -> list[Piece]:
     """The row groups of a shard that have a wanted row."""
-    sizes = group_sizes(shard.storage, shard.path)
-    wanted, joined = _look(shard, selection, side)
+    with _named(shard):
+        sizes = group_sizes(shard.storage, shard.path)
+        wanted, joined = _look(shard, selection, side)
     pieces, first = [], 0
     for group, size in enumerate(sizes):
         rows = np.arange(size) if wanted is None else np.flatnonzero(wanted[first : first + size])
@@ -180,8 +197,10 @@ def _mask(array: Any) -> Mask:
     return mask
 
 
-def _read_group(piece: Piece, columns: Sequence[str]) -> Any:
+@contextmanager
+def _named(shard: StepsShard) -> Iterator[None]:
+    """A shard that is not there any more is told by its name."""
     try:
-        return read_group(piece.shard.storage, piece.shard.path, piece.group, columns)
+        yield
     except FileNotFoundError as error:
-        raise StorageError(f"{piece.shard.describe()} is gone") from error
+        raise StorageError(f"{shard.describe()} is gone") from error

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -66,12 +64,12 @@ class TorchRows(IterableDataset[Any]):  # type: ignore[misc]  # torch may be mis
         self._at = _Position()
 
     def __iter__(self) -> Iterator[Any]:
-        info = get_worker_info()
-        worker, workers = (0, 1) if info is None else (info.id, info.num_workers)
-        begun = self._passes.begin()
-        done = self._done(worker, workers) if begun.resumes else 0
-        self._at = _Position(begun.epoch, worker, workers, done)
-        return self._items(self._at, moves_on=info is None)
+        worker = get_worker_info()
+        if worker is None:
+            self._at = self._position(self._passes.next, 0, 1)
+            return self._pass_here()
+        self._at = self._position(self._passes.begin(), worker.id, worker.num_workers)
+        return self._items(self._at, handed_on=self._transform is None)
 
     def set_epoch(self, epoch: int) -> None:
         """Make the next pass the one of that number, from 0. Without it each pass takes the next number."""
@@ -113,19 +111,26 @@ class TorchRows(IterableDataset[Any]):  # type: ignore[misc]  # torch may be mis
         self._at = _Position(int(state["epoch"]), first, self._stored_workers, self._stored[first])
         self._passes.set_next(Pass(self._at.epoch, resumes=True))
 
-    def _items(self, at: _Position, moves_on: bool) -> Iterator[Any]:
+    def _pass_here(self) -> Iterator[Any]:
+        """A pass without workers. It counts from its first item on: loaders make iterators that they never use."""
+        at = self._position(self._passes.begin(), 0, 1)
+        yield from self._items(at, handed_on=False)
+        self._at = _Position(at.epoch + 1)
+
+    def _items(self, at: _Position, handed_on: bool) -> Iterator[Any]:
+        """What is left of a pass from `at` on; frames in shared memory where they are handed on to another process."""
         reading, stretch, done = self._reading, self._stretch(at.worker, at.workers), at.done
         order = PassOrder(self._rows.counts, MIXED_GROUPS if reading.shuffle else 0, reading.seed, at.epoch)
         wanted = range(stretch.start + done, stretch.stop)
-        handed_on = not moves_on and self._transform is None
         for chunk in read_chunks(self._rows, order, wanted, reading.batch_size or _ROWS_AT_ONCE):
             items = row_items(chunk) if reading.batch_size is None else iter((batch_item(chunk, handed_on),))
             for item in items:
                 done += 1 if reading.batch_size is None else len(chunk.window)
                 self._at = _Position(at.epoch, at.worker, at.workers, done)
                 yield item if self._transform is None else self._transform(item)
-        if moves_on:
-            self._at = _Position(at.epoch + 1)
+
+    def _position(self, begun: Pass, worker: int, workers: int) -> _Position:
+        return _Position(begun.epoch, worker, workers, self._done(worker, workers) if begun.resumes else 0)
 
     def _stretch(self, worker: int, workers: int) -> range:
         place = Place(self._reading.rank, self._reading.world_size, worker, workers)
@@ -142,9 +147,7 @@ class TorchRows(IterableDataset[Any]):  # type: ignore[misc]  # torch may be mis
 
     def _identity(self) -> dict[str, Any]:
         """What a position means nothing without."""
-        pieces = [[piece.shard.path, piece.group, piece.count] for piece in self._rows.pieces]
-        digest = hashlib.sha256(json.dumps(pieces).encode()).hexdigest()
-        return {"rows": self._rows.total, "pieces_sha256": digest, **asdict(self._reading)}
+        return {"rows": self._rows.total, "rows_sha256": self._rows.digest, **asdict(self._reading)}
 
 
 def given_in_turns(items: Sequence[int], total: int) -> list[int]:

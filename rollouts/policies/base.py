@@ -19,8 +19,9 @@ import numpy as np
 from rollouts.calls.chat_records import ChatReply, ChatRequest, WireName
 from rollouts.errors import UsageError
 from rollouts.policies.model_settings import ModelSettings
+from rollouts.policies.reply_rules import SchemaError
 from rollouts.records import Answer, EpisodeKey, PolicyDescription, Snapshot
-from rollouts.scenarios import Scenario, Teacher
+from rollouts.scenarios.scenario import Scenario, Teacher
 
 
 class Policy(Protocol):
@@ -84,8 +85,9 @@ class AsksModel(Protocol):
         """A request as `act` sends it for a state `text` after so many exchanges: to look ahead, or to try with."""
         ...
 
-    def check(self, reply: ChatReply, where: str) -> None:
-        """Raise `RunStopped` where a reply without error shows that the endpoint `where` cannot be played with."""
+    def check(self, reply: ChatReply, where: str) -> SchemaError | None:
+        """Why there is no answer in a reply without error, None where there may be one. Raises `RunStopped` where it
+        shows that the endpoint `where` cannot be played with."""
         ...
 
 
@@ -119,6 +121,23 @@ class ChecksScenario(Protocol):
 
     def check_scenario(self, scenario: Scenario) -> None:
         """Errors: UsageError saying why it cannot play this one."""
+        ...
+
+
+class OpensPolicies(Protocol):
+    """Holds policies outside the workers; picklable."""
+
+    def open(self, spec: str, scenario: Scenario) -> Policy | None:
+        """A policy that asks the one held elsewhere; None for one that is not held there."""
+        ...
+
+
+@runtime_checkable
+class TriesOut(Protocol):
+    """A policy that can be asked a question of no game at all, before anybody plays."""
+
+    def try_out(self, options: tuple[str, ...], instructions: str | None) -> None:
+        """Errors: TypeError or ValueError where the answer is none."""
         ...
 
 
@@ -168,7 +187,10 @@ def closing_policy(policy: Policy) -> Iterator[Policy]:
 def teacher_of(name: str, scenario: Scenario) -> Teacher:
     """The teacher that policy `name` cannot do without. Errors: UsageError."""
     if scenario.teacher is None:
-        raise UsageError(f"policy {name!r} needs a teacher, and scenario {scenario.name!r} has none")
+        raise UsageError(
+            f"policy {name!r} needs a teacher, and scenario {scenario.name!r} has none: give a policy that needs none, "
+            "such as random, or leave that scenario out"
+        )
     return scenario.teacher
 
 

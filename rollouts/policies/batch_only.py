@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from rollouts.policies.base import ActsInBatches, ChecksScenario, Question, close_policy
 from rollouts.records import Answer, PolicyDescription, Snapshot
-from rollouts.scenarios import Scenario
+from rollouts.scenarios.scenario import Scenario
 
 
 class BatchOnlyPolicy:

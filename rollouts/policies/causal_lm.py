@@ -24,7 +24,7 @@ from rollouts.policies.checkpoints import check_folder, hash_of, need
 from rollouts.policies.gpu import torch_device
 from rollouts.policies.network import answer, softmax
 from rollouts.records import Answer, PolicyDescription, Snapshot
-from rollouts.scenarios import Scenario
+from rollouts.scenarios.scenario import Scenario
 from rollouts.scrub import describe_error
 
 LETTERS = string.ascii_uppercase

@@ -5,7 +5,6 @@ Knows nothing of HTTP, limits or budgets: whoever makes it injects the calls. Se
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass, replace
 
 import numpy as np
@@ -18,7 +17,7 @@ from rollouts.frames import encode, frame_path
 from rollouts.metrics import EXACT
 from rollouts.policies.base import ModelCall, PolicyContext
 from rollouts.policies.chat_history import ChatHistory, Exchange, Picture, Turn, as_json, as_messages
-from rollouts.policies.chat_prompt import chat_prompt, system_text, turn_text
+from rollouts.policies.chat_prompt import answer_text, chat_prompt, system_text, turn_text
 from rollouts.policies.model_answers import (
     TOO_LONG,
     TOO_MANY_PICTURES,
@@ -83,7 +82,7 @@ class ChatPolicy:
         turns, reply = self._ask(Turn("system", system_text(self._settings, instructions)), moment)
         answer = self._answer(reply, moment)
         if answer.choice is not None:
-            self._history.add(Exchange(moment.turn, self._form(answer.choice, moment.shown)))
+            self._history.add(Exchange(moment.turn, answer_text(self._settings.answer, answer.choice, moment.shown)))
         return _with_evidence(answer, reply, moment, turns)
 
     def describe(self) -> PolicyDescription:
@@ -100,12 +99,15 @@ class ChatPolicy:
         moment = self._look(snapshot, text, self._scenario.options)
         past = ChatHistory(exchanges, self._settings.history_frames, "")
         for _ in range(exchanges):
-            past.add(Exchange(moment.turn, self._form(moment.shown[0], moment.shown)))
+            past.add(Exchange(moment.turn, answer_text(self._settings.answer, moment.shown[0], moment.shown)))
         return self._request([Turn("system", system_text(self._settings, instructions)), *past.turns(), moment.turn])
 
-    def check(self, reply: ChatReply, where: str) -> None:
-        if self._settings.answer == "letters" and unusable(reply, short=True) is None and not reply.logprobs:
+    def check(self, reply: ChatReply, where: str) -> SchemaError | None:
+        letters = self._settings.answer == "letters"
+        cause = unusable(reply, short=letters)
+        if letters and cause is None and not reply.logprobs:
             refuse_silence(self.name, where)
+        return cause
 
     def close(self) -> None:
         call, self._call = self._call, None
@@ -170,10 +172,9 @@ class ChatPolicy:
         return Answer(found.choice, cause=found.cause and found.cause.value, detail=found.detail, parse_rule=found.rule)
 
     def _by_letters(self, reply: ChatReply, moment: _Moment) -> Answer:
-        cause = unusable(reply, short=True)
+        cause = self.check(reply, self._connected().where)
         if cause is not None:
             return Answer(None, cause=cause.value, detail=in_short(reply.refusal or f"{reply.finish_reason}"))
-        self.check(reply, self._connected().where)
         scores = score_options(reply.logprobs or (), moment.shown, moment.options)
         choice = scores.draw(self._settings.temperature, self._rng) if scores else None
         if scores is None or choice is None:
@@ -183,18 +184,10 @@ class ChatPolicy:
             choice,
             scores.probabilities,
             confidence=scores.probabilities[choice],
-            parse_rule=EXACT if reply.content == self._form(choice, moment.shown) else "letter",
+            parse_rule=EXACT if reply.content == answer_text(self._settings.answer, choice, moment.shown) else "letter",
             option_mass=scores.mass,
             probability_bound=scores.bound,
         )
-
-    def _form(self, choice: str, shown: tuple[str, ...]) -> str:
-        """An option in the form that is asked for."""
-        if self._settings.answer == "json":
-            return json.dumps({ACTION: choice}, ensure_ascii=False)
-        if self._settings.answer == "plain":
-            return choice
-        return next(code for code, option in codes_of(shown).items() if option == choice)
 
     def _connected(self) -> ModelCall:
         if self._call is None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
 from rollouts.observation import STATUS
 from rollouts.policies.model_settings import ModelSettings
 from rollouts.policies.option_codes import codes_of
+from rollouts.policies.reply_rules import ACTION, Wanted
 from rollouts.prompt_files import Prompt, shipped_prompt
 from rollouts.records import Snapshot
 
@@ -35,3 +37,12 @@ def turn_text(settings: ModelSettings, snapshot: Snapshot, text: str, shown: Seq
     named = codes_of(shown).items() if settings.answer == "letters" else [("-", option) for option in shown]
     options = "\n".join(f"{code} {option}" if code == "-" else f"{code}: {option}" for code, option in named)
     return prompt.fill("turn", text=text, options=options, ask=prompt.sections[f"ask_{settings.answer}"])
+
+
+def answer_text(wanted: Wanted, choice: str, shown: Sequence[str]) -> str:
+    """An option in the form that is asked for; `shown` are the options in the order of their letters."""
+    if wanted == "json":
+        return json.dumps({ACTION: choice}, ensure_ascii=False)
+    if wanted == "plain":
+        return choice
+    return next(code for code, option in codes_of(shown).items() if option == choice)

@@ -14,6 +14,7 @@ from types import ModuleType
 
 from rollouts.errors import UsageError
 from rollouts.scrub import describe_error
+from rollouts.settings import unreadable
 
 _RUNS_CODE = frozenset({".pt", ".pth", ".bin", ".ckpt", ".pkl", ".pickle", ".joblib", ".torchscript", ".jit", ".pt2"})
 
@@ -31,13 +32,15 @@ def check_file(path: Path, suffix: str, policy: str) -> None:
         with path.open("rb"):
             pass
     except OSError as error:
-        raise UsageError(f"policy {policy!r}: {_place(path)}: {error.strerror or error}") from error
+        raise UsageError(f"policy {policy!r}: {_place(path)}: {unreadable(error)}") from error
 
 
 def check_folder(path: Path, policy: str) -> None:
     """Errors: UsageError naming the path where `path` is no folder."""
     if not path.is_dir():
-        raise UsageError(f"policy {policy!r}: {_place(path)}: no such folder")
+        raise UsageError(
+            f"policy {policy!r}: {_place(path)}: {'is a file, not a' if path.exists() else 'no such'} folder"
+        )
 
 
 def _place(path: Path) -> str:

@@ -69,8 +69,8 @@ class ChoicePolicy:
     def example(self, instructions: str | None, text: str, exchanges: int) -> ChatRequest:  # noqa: ARG002
         return self._request(instructions, text, self._scenario.options)
 
-    def check(self, reply: ChatReply, where: str) -> None:
-        """Any reply will do."""
+    def check(self, reply: ChatReply, where: str) -> SchemaError | None:  # noqa: ARG002
+        return None if json.loads(reply.content or "{}").get("choice") else SchemaError.EMPTY
 
     def close(self) -> None:
         call, self._call = self._call, None

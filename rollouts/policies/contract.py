@@ -15,6 +15,7 @@ ANSWERS = {
     "act_batch": ("questions",),
     "predict_choice": ("text", "options", "instructions"),
 }
+_NO_ANSWERS = frozenset({"str", "int", "float", "bool", "bytes", "dict"})
 _MAY_HAVE = {"reset": ("key", "rng"), "close": (), "check_scenario": ("scenario",)}
 
 
@@ -37,6 +38,8 @@ def check_policy_object(made: object, spec: str) -> None:
     for name, arguments in (ANSWERS | _MAY_HAVE | {"describe": ()}).items():
         if callable(method := getattr(made, name, None)):
             _check_method(method, name, arguments, spec)
+            if name in ANSWERS:
+                _check_promise(method, name, spec)
     if callable(getattr(made, "reset", None)) and not callable(getattr(made, "act", None)):
         raise UsageError(f"policy {spec!r} has reset(key, rng), which only one with act(…) is told: add act")
     _check_description(made, spec)
@@ -49,6 +52,15 @@ def _check_method(method: Callable[..., Any], name: str, arguments: tuple[str, .
         raise UsageError(
             f"policy {spec!r}: {name} must take ({', '.join(arguments)}), but it is {name}{_signature(method)}"
         )
+
+
+def _check_promise(method: Callable[..., Any], name: str, spec: str) -> None:
+    """What it says that it returns, where it says so: a type, or a type's name."""
+    promised = getattr(method, "__annotations__", {}).get("return")
+    told = getattr(promised, "__name__", promised)
+    if told in _NO_ANSWERS:
+        wanted = "one rollouts.records.Answer a question" if name == "act_batch" else "a rollouts.records.Answer"
+        raise UsageError(f"policy {spec!r}: {name} is declared to return {told}: it must return {wanted}")
 
 
 def _check_description(made: Any, spec: str) -> None:

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from rollouts.errors import UsageError
-from rollouts.policies.base import ChecksScenario, HasReset, PolicyContext, SeesTick, close_policy, teacher_of
+from rollouts.policies.base import ChecksScenario, HasReset, PolicyContext, SeesTick, TriesOut, close_policy, teacher_of
 from rollouts.records import Answer, EpisodeKey, PolicyDescription, Snapshot
-from rollouts.scenarios import Scenario
+from rollouts.scenarios.scenario import Scenario
 from rollouts.streams import substream
 
 NAME = "mixture"
@@ -58,26 +58,26 @@ class MixturePolicy:
         parts = Parts.read(context.argument)
         self._teacher = teacher_of(NAME, context.scenario)
         self._beta = parts.beta
-        self._inner = context.make(parts.inner)
+        self.inner = context.make(parts.inner)
         self._rng = np.random.default_rng(0)
 
     def reset(self, key: EpisodeKey, rng: np.random.Generator) -> None:
         self._rng = substream(rng, NAME)
-        if isinstance(self._inner, HasReset):
-            self._inner.reset(key, rng)
+        if isinstance(self.inner, HasReset):
+            self.inner.reset(key, rng)
 
     def at(self, tick: int) -> None:
-        if isinstance(self._inner, SeesTick):
-            self._inner.at(tick)
+        if isinstance(self.inner, SeesTick):
+            self.inner.at(tick)
 
     def act(self, snapshot: Snapshot, text: str, options: tuple[str, ...], instructions: str | None) -> Answer:
         if self._rng.random() < self._beta:
             return Answer(self._teacher(snapshot), asked=False, acted_by="teacher")
-        return self._inner.act(snapshot, text, options, instructions)
+        return self.inner.act(snapshot, text, options, instructions)
 
     def describe(self) -> PolicyDescription:
         """Model, provider and checkpoint are the other policy's: it is the one that is asked."""
-        inner = self._inner.describe()
+        inner = self.inner.describe()
         return PolicyDescription(
             name=f"{NAME}:{self._beta:.12g}:{inner.name}",
             kind=inner.kind,
@@ -91,15 +91,19 @@ class MixturePolicy:
 
     @property
     def needs_frames(self) -> bool:
-        return bool(getattr(self._inner, "needs_frames", False))
+        return bool(getattr(self.inner, "needs_frames", False))
 
     @property
     def needs_gpu(self) -> bool:
-        return bool(getattr(self._inner, "needs_gpu", False))
+        return bool(getattr(self.inner, "needs_gpu", False))
 
     def check_scenario(self, scenario: Scenario) -> None:
-        if isinstance(self._inner, ChecksScenario):
-            self._inner.check_scenario(scenario)
+        if isinstance(self.inner, ChecksScenario):
+            self.inner.check_scenario(scenario)
+
+    def try_out(self, options: tuple[str, ...], instructions: str | None) -> None:
+        if isinstance(self.inner, TriesOut):
+            self.inner.try_out(options, instructions)
 
     def close(self) -> None:
-        close_policy(self._inner)
+        close_policy(self.inner)

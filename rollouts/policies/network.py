@@ -16,7 +16,7 @@ from rollouts.errors import UsageError
 from rollouts.policies.base import Question
 from rollouts.policies.network_inputs import Frames, Inputs
 from rollouts.records import Answer, PolicyDescription, Snapshot
-from rollouts.scenarios import Scenario
+from rollouts.scenarios.scenario import Scenario
 from rollouts.scrub import describe_error
 
 Score = Callable[[NDArray[np.generic]], NDArray[np.floating]]

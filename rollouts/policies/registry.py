@@ -6,7 +6,15 @@ from functools import partial
 
 from rollouts.errors import UsageError
 from rollouts.importing import import_object
-from rollouts.policies.base import ActsInBatches, ModelCalls, Policy, PolicyContext, PolicyFactory, teacher_of
+from rollouts.policies.base import (
+    ActsInBatches,
+    ModelCalls,
+    OpensPolicies,
+    Policy,
+    PolicyContext,
+    PolicyFactory,
+    teacher_of,
+)
 from rollouts.policies.batch_only import BatchOnlyPolicy
 from rollouts.policies.causal_lm import CausalLMPolicy
 from rollouts.policies.chat import ChatPolicy
@@ -20,7 +28,7 @@ from rollouts.policies.oracle import OraclePolicy
 from rollouts.policies.text_only import TextBackend, TextOnlyPolicy
 from rollouts.policies.torch_network import make_torch_policy
 from rollouts.policies.uniform import RandomPolicy
-from rollouts.scenarios import Scenario
+from rollouts.scenarios.scenario import Scenario
 
 POLICIES: dict[str, PolicyFactory] = {
     "chat": ChatPolicy,
@@ -62,25 +70,31 @@ def check_teacher(spec: str, scenario: Scenario) -> None:
 DEFAULT_SETTINGS = ModelSettings()
 
 
-def make_policy(
+def make_policy(  # noqa: PLR0913, PLR0917  all but two have defaults
     spec: str,
     scenario: Scenario,
     gpus: float | None = 0.0,
     settings: ModelSettings = DEFAULT_SETTINGS,
     calls: ModelCalls | None = None,
+    server: OpensPolicies | None = None,
 ) -> Policy:
     """Make the policy that `NAME`, `NAME:ARGUMENT` or `module:Class` names, for one scenario; `gpus` as in
     `PolicyContext`.
 
     `settings` and `calls` are for models behind an endpoint; without `calls` they can be described and cannot act.
+    What `server` holds asks it, also inside another policy.
     """
+    if server is not None and (served := server.open(spec, scenario)) is not None:
+        return served
     name, _, argument = spec.partition(":")
     if name in POLICIES:
-        make = partial(make_policy, scenario=scenario, gpus=gpus, settings=settings, calls=calls)
+        make = partial(make_policy, scenario=scenario, gpus=gpus, settings=settings, calls=calls, server=server)
         return POLICIES[name](PolicyContext(scenario, argument or None, make, gpus, settings, calls))
     found = _user_class(spec)
     limit_torch_memory(gpus)
-    return _widen(found(), spec)
+    made = found()
+    limit_torch_memory(gpus)  # it may have imported torch only now
+    return _widen(made, spec)
 
 
 def _user_class(spec: str) -> type:

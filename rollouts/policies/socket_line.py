@@ -1,31 +1,31 @@
-"""Questions to a policy server of the same machine, over a Unix socket: a tenth of what a call through Ray takes.
+"""Messages to a policy server of the same machine, over a Unix socket: a tenth of what a call through Ray takes.
 
-A message is its length (4 bytes, big-endian) and a pickle. Both ends are processes of one run: the socket lies in a
-folder that only our user can enter, and that goes with the server.
+A message is its length (4 bytes, big-endian) and that many bytes; what they say is in server_messages.py. The socket
+lies in a folder that only our user can enter, and that goes with the server.
 """
 
 from __future__ import annotations
 
 import asyncio
-import pickle
 import socket
 import struct
 from collections.abc import Awaitable, Callable
-from typing import Any
 
-from rollouts.policies.base import Question
-from rollouts.policies.batching import Outcome
+from rollouts.errors import RunStopped
+from rollouts.policies.server_messages import pack_outcome
 from rollouts.scratch import ScratchFolder
 
-Ask = Callable[[str, str, Question], Awaitable[Outcome]]
+Reply = Callable[[bytes], Awaitable[bytes]]
+MOST_BYTES = 64 * 2**20
+"""Of one message; a picture of 3840 × 2160 pixels has 24 MiB."""
 _LENGTH = struct.Struct(">I")
 
 
 class SocketDoor:
-    """The server's end: answers with `ask(name, who, question)`, in the event loop where it is opened."""
+    """The server's end: answers each message with `reply(message)`, in the event loop where it is opened."""
 
-    def __init__(self, ask: Ask) -> None:
-        self._ask = ask
+    def __init__(self, reply: Reply) -> None:
+        self._reply = reply
         self._folder = ScratchFolder("policies")
         self._server: asyncio.Server | None = None
 
@@ -43,12 +43,14 @@ class SocketDoor:
         self._folder.remove()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One asker, until it goes away."""
+        """One asker, until it goes away, or sends too much: then there is no telling where its next message begins."""
         try:
             while True:
                 (length,) = _LENGTH.unpack(await reader.readexactly(_LENGTH.size))
-                name, who, question = pickle.loads(await reader.readexactly(length))
-                writer.write(_message(await self._ask(name, who, question)))
+                if length > MOST_BYTES:
+                    writer.write(_framed(pack_outcome(_too_long("a question to the policy server", length))))
+                    break
+                writer.write(_framed(await self._reply(await reader.readexactly(length))))
                 await writer.drain()
         except (asyncio.IncompleteReadError, ConnectionError):
             pass
@@ -58,7 +60,7 @@ class SocketDoor:
 
 class SocketLine:
     """An asker's end, for one thread. Errors: `OSError` where nobody is there, or any more; `TimeoutError` among them
-    where no answer comes for `patience_s`."""
+    where no answer comes for `patience_s`; `RunStopped` where a message is too long."""
 
     def __init__(self, path: str, patience_s: float) -> None:
         self._socket = socket.socket(socket.AF_UNIX)
@@ -69,11 +71,15 @@ class SocketLine:
             self._socket.close()
             raise
 
-    def ask(self, name: str, who: str, question: Question) -> Outcome:
-        self._socket.sendall(_message((name, who, question)))
+    def ask(self, message: bytes) -> bytes:
+        """The reply."""
+        if len(message) > MOST_BYTES:
+            raise _too_long("a question to the policy server", len(message))
+        self._socket.sendall(_framed(message))
         (length,) = _LENGTH.unpack(self._read(_LENGTH.size))
-        outcome: Outcome = pickle.loads(self._read(length))
-        return outcome
+        if length > MOST_BYTES:
+            raise _too_long("a reply of the policy server", length)
+        return self._read(length)
 
     def close(self) -> None:
         self._socket.close()
@@ -88,6 +94,9 @@ class SocketLine:
         return bytes(parts)
 
 
-def _message(content: Any) -> bytes:
-    body = pickle.dumps(content, protocol=pickle.HIGHEST_PROTOCOL)
-    return _LENGTH.pack(len(body)) + body
+def _framed(message: bytes) -> bytes:
+    return _LENGTH.pack(len(message)) + message
+
+
+def _too_long(what: str, n: int) -> RunStopped:
+    return RunStopped(f"{what} has {n:,} bytes: must be at most {MOST_BYTES:,}")

@@ -15,7 +15,7 @@ from typing import Any
 from rollouts.config import RunConfig
 from rollouts.identity import BENCHMARK, RunFacts, digest, identity
 from rollouts.provenance import package_versions, source_revision
-from rollouts.scenarios import Scenario
+from rollouts.scenarios.scenario import Scenario
 
 RECORD_VERSION = 1
 OF_THE_FIRST_START = ("started_at", "source", "versions")

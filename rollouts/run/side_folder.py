@@ -29,7 +29,7 @@ from rollouts.run.call_journal import CallJournal
 from rollouts.run.lease import Lease
 from rollouts.run.run_folder import STAGING, RunFolder
 from rollouts.run.side_survey import SideSurvey, survey_sides
-from rollouts.run.side_tables import ASKED, CALLS, SIDE_TABLES, SidePart, SideTables, part_name
+from rollouts.run.side_tables import ASKED, CALLS, ENDPOINTS, SIDE_TABLES, SidePart, SideTables, part_name
 from rollouts.scratch import ScratchFolder
 from rollouts.shards.reading import Commit
 from rollouts.shards.side_rows import SideRow, read_side, write_side
@@ -62,6 +62,15 @@ class SideFolder(SideTables):
             with lease.held():
                 path = self.folder.path("grades", grader_id, ASKED)
                 self._storage.write_bytes(path, json.dumps({"repeats": repeats}).encode())
+
+    def note_endpoint(self, lease: Lease, who: str, base_url: str) -> tuple[str, ...]:
+        """Note where the calls of `who` go from now on; returns where else they went before. Errors: `LeaseError`."""
+        known = self.endpoints(who)
+        if base_url not in known:
+            with lease.held():
+                text = json.dumps({"base_urls": [*known, base_url]})
+                self._storage.write_bytes(self.folder.path(CALLS, who, ENDPOINTS), text.encode())
+        return tuple(url for url in known if url != base_url)
 
     def stage(self, unit: Unit, attempt: str, table: str, id: str, local: Path) -> None:
         """Put a finished file here, whole and private; `local` may be moved away."""

@@ -1,5 +1,7 @@
 """Which parts of the side tables cannot count, by the files alone: what `survey` is to steps and episodes. Reads only.
 
+Feedback is among them where it is torn.
+
 A part that judges a play says in its file which: by the sha256 of the `steps` shard that was read ("" where the unit
 left no decision). One that does not say is taken as it is: calls, and parts from before this was written down.
 """
@@ -11,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from rollouts.errors import UsageError
+from rollouts.run.feedback_table import FeedbackTable
 from rollouts.run.run_folder import RunFolder
 from rollouts.run.side_tables import CALLS, READERS, SidePart, SideTables
 from rollouts.shards.reading import Commit, TornShard, read_metadata
@@ -34,7 +37,13 @@ class SideSurvey:
     def unfit(self) -> dict[str, str]:
         """All, what was made before what it was made from."""
         found = {**self.torn, **self.stale, **self.shaken}
-        return dict(sorted(found.items(), key=lambda one: -_MADE_IN_ORDER.index(one[0].split("/")[-3])))
+        return dict(sorted(found.items(), key=lambda one: -_order(one[0])))
+
+
+def _order(path: str) -> int:
+    """When it was made: feedback first of all."""
+    table = path.split("/")[-3]
+    return _MADE_IN_ORDER.index(table) if table in _MADE_IN_ORDER else -1
 
 
 def survey_sides(folder: RunFolder, commits: Mapping[int, Commit]) -> SideSurvey:
@@ -44,7 +53,7 @@ def survey_sides(folder: RunFolder, commits: Mapping[int, Commit]) -> SideSurvey
     every = [(table, part) for (table, _), some in parts.items() for part in some]
     with ThreadPoolExecutor(READERS) as readers:
         plays = list(readers.map(lambda one: _play(folder, one[1]), every))
-    torn: dict[str, str] = {}
+    torn = FeedbackTable(folder).torn()
     stale: dict[str, str] = {}
     for (table, part), play in zip(every, plays, strict=True):
         if isinstance(play, TornShard):

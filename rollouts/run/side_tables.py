@@ -1,6 +1,7 @@
 """The side tables of a run as they lie there: `<table>/<id>/part-<unit>-<k>.parquet` beside `<table>/<id>.json`.
 
-Beside the parts of a grader of whom more than one grading of each episode was asked, `_asked.json` says how many.
+Beside the parts of a grader of whom more than one grading of each episode was asked, `_asked.json` says how many;
+beside anybody's calls `_endpoints.json` says where they went, in the order of first use (no part of who that is).
 
 Reads only. A unit's parts are numbered from 0 without a gap, so that finding them takes no listing.
 """
@@ -26,10 +27,11 @@ SIDE_TABLES = ("grades", "summaries", "credit", "calls")
 CALLS = "calls"
 ASKED = "_asked.json"
 """Readers of Parquet folders pass over names that begin with an underscore."""
+ENDPOINTS = "_endpoints.json"
 _ASKED_BEFORE = "asked.json"
 READERS = 8
 _PART = re.compile(r"part-(\d{7,})-(\d+)\.parquet")
-_SPENT = ("tries", "tokens_in", "tokens_out", "cost_usd")
+_SPENT = ("tries", "budget_tokens", "budget_usd", "tokens_in", "tokens_out", "cost_usd")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +80,14 @@ class SideTables:
             return int(self._storage.read_json(self.folder.path("grades", grader_id, name))["repeats"])
         except FileNotFoundError:
             return 1
+
+    def endpoints(self, who: str) -> tuple[str, ...]:
+        """The URLs at which the calls of `who` were made, in the order of first use; none of what was never noted."""
+        try:
+            urls = self._storage.read_json(self.folder.path(CALLS, who, ENDPOINTS))["base_urls"]
+        except FileNotFoundError:
+            return ()
+        return tuple(map(str, urls))
 
     def parts_of(self, table: str, id: str, unit: int) -> tuple[SidePart, ...]:
         """The committed parts of the unit of that number, in order."""
@@ -143,7 +153,12 @@ def part_of(file: StoredFile) -> SidePart | None:
 
 
 def _spent(rows: Iterable[Mapping[str, Any]]) -> Spending:
-    return sum(
-        (Spending(r["tries"] or 0, (r["tokens_in"] or 0) + (r["tokens_out"] or 0), r["cost_usd"] or 0.0) for r in rows),
-        start=Spending(),
-    )
+    return sum((_counted(row) for row in rows), start=Spending())
+
+
+def _counted(row: Mapping[str, Any]) -> Spending:
+    """What a call counts in the budget. A shard from before that was written down has what the endpoint said alone."""
+    tokens, usd = row.get("budget_tokens"), row.get("budget_usd")
+    if tokens is None:
+        tokens = (row["tokens_in"] or 0) + (row["tokens_out"] or 0)
+    return Spending(row["tries"] or 0, tokens, row["cost_usd"] or 0.0 if usd is None else usd)

@@ -12,7 +12,7 @@ from functools import cache
 import pyarrow as pa
 from pyarrow import parquet as pq
 
-SCHEMA_VERSION = "2"
+SCHEMA_VERSION = "3"
 """2: `waited_tics` in both tables, `probability_bound` in `steps`, `tries_ms` in `calls`."""
 
 STR, INT, NUM, FLAG = pa.string(), pa.int64(), pa.float64(), pa.bool_()
@@ -36,9 +36,14 @@ KEY = [
 ]
 
 
-def make_schema(fields: Sequence[tuple[str, pa.DataType]], pictures: tuple[str, ...] = ()) -> pa.Schema:
-    """A schema whose `pictures` are pictures to `datasets`: RGB, for a palette PNG opens as indices."""
-    features = {name: {"_type": "Image", "mode": "RGB"} for name in pictures}
+def make_schema(
+    fields: Sequence[tuple[str, pa.DataType]], pictures: tuple[str, ...] = (), lists: tuple[str, ...] = ()
+) -> pa.Schema:
+    """A schema whose `pictures` (and `lists` of them) are pictures to `datasets`: RGB, for a palette PNG opens as
+    indices."""
+    picture = {"_type": "Image", "mode": "RGB"}
+    features: dict[str, object] = dict.fromkeys(pictures, picture)
+    features |= {name: {"_type": "List", "feature": picture} for name in lists}
     hugging_face = json.dumps({"info": {"features": features}})
     return pa.schema(list(fields), metadata={"schema_version": SCHEMA_VERSION, "huggingface": hugging_face})
 

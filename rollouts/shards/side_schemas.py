@@ -131,6 +131,8 @@ CALLS = make_schema(
         ("pause_ms", NUM),
         ("total_ms", NUM),
         ("cost_usd", NUM),
+        ("budget_tokens", INT),
+        ("budget_usd", NUM),
         ("adjustments", STRINGS),
         ("ended_at", TIME),
     ]
@@ -140,9 +142,10 @@ asked (a grader, a summarizer, a policy). `request_sha256` is the key of the who
 a later equal request is answered by a `validated` reply and gets a row with `reused_call_id`, without tries, tokens or
 cost; a policy's replies are never used again. `status`: validated, refused (the reply cannot be used: `cause`),
 answered (a policy's: see its row in `steps`), failed (no reply: `error_kind`, `error`) or abandoned (sent, and whoever
-sent it was stopped or died before it was judged; its tokens are unknown). The HTTP requests of a run are the sum of
-`tries`. Times: `queue_ms` waiting for the run's limits, `tries_ms` of each try, `answer_ms` of the one that was
-answered, `pause_ms` between tries, `total_ms` altogether."""
+sent it was stopped or died before it was judged; its tokens are unknown). `budget_tokens` and `budget_usd` are what the
+call counts in the run's budget: where the endpoint did not say what a try cost, the most that it was expected to. The
+HTTP requests of a run are the sum of `tries`. Times: `queue_ms` waiting for the run's limits, `tries_ms` of each try,
+`answer_ms` of the one that was answered, `pause_ms` between tries, `total_ms` altogether."""
 
 FEEDBACK = make_schema(
     [

@@ -53,15 +53,19 @@ def test_a_ray_of_our_own_has_a_token_and_leaves_nothing(ray_dir: str) -> None:
 
 
 KILLED = """
-import os, time, psutil
+import os, subprocess, sys, psutil
 from actors.cluster import Cluster, ClusterSettings
 cluster = Cluster(ClusterSettings(cpus=1, temp_dir=os.environ["RAY_DIR"]))
+store = "--object-store-name=" + cluster._ray.nodes()[0]["ObjectStoreSocketName"]
+worker = [sys.executable, "-c", "import time; time.sleep(60)", store]
+subprocess.Popen(worker, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 print(*(process.pid for process in psutil.Process().children(recursive=True)), flush=True)
 os.kill(os.getpid(), 9)
 """
 
 
 def test_a_ray_of_our_own_ends_with_a_killed_driver(ray_dir: str) -> None:
+    """Also a worker that has only just been started, which knows nobody yet whose end it would see."""
     done = run(KILLED, ray_dir)
     assert done.returncode == -9
     pids = [int(pid) for pid in done.stdout.split()]

@@ -41,7 +41,8 @@ def played(folder: Path, address: str, *words: str) -> dict[str, list[dict[str, 
     rollouts(folder, "run", *game, *place, *words, **QUIET)
     steps = pd.read_parquet(folder / "runs/r/steps")
     episodes = pd.read_parquet(folder / "runs/r/episodes")
-    rows = steps.merge(episodes[["episode_id", "actor"]], on="episode_id").drop_duplicates(["policy", "actor"])
+    asked = steps[steps["asked"]].merge(episodes[["episode_id", "actor"]], on="episode_id")
+    rows = asked.drop_duplicates(["policy", "actor"])
     return {policy: [json.loads(text) for text in told] for policy, told in rows.groupby("policy")["raw_reply"]}
 
 
@@ -53,12 +54,17 @@ def test_four_actors_share_a_gpu_and_its_memory(tmp_path: Path, address: str) ->
 
 
 def test_servers_have_the_gpus_and_the_actors_see_none(tmp_path: Path, address: str) -> None:
-    """Two servers with half a GPU each; who owns what policies they do not hold has none."""
-    policies = ("--policy", "tests.gpu_probe:Served", "--policy", "tests.gpu_probe:Probe")
+    """Two servers with half a GPU each, also for what a mixture asks; who owns what they do not hold has none."""
+    served = "tests.gpu_probe:Served"
+    policies = ("--policy", served, "--policy", f"mixture:0.5:{served}", "--policy", "tests.gpu_probe:Probe")
     servers = ("--policy-server", "2", "--policy-server-gpus", "0.5", "--actors", "3")
     told = played(tmp_path, address, *policies, *servers)
-    assert {server["visible"] for server in told["served"]} <= {"0", "1"}
-    assert {server["fraction"] for server in told["served"]} == {0.5}
+    assert told["served"]
+    assert told["mixture:0.5:served"]
+    servers_told = told["served"] + told["mixture:0.5:served"]
+    assert {server["visible"] for server in servers_told} <= {"0", "1"}
+    assert {server["fraction"] for server in servers_told} == {0.5}
+    assert len({server["pid"] for server in servers_told}) <= 2
     assert {(actor["visible"], actor["fraction"]) for actor in told["probe"]} == {("", None)}
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.baselines import Measured, difference, table, write_into
-from rollouts.scenarios import PUBLISHED_SCENARIOS, SCENARIOS
+from rollouts.scenarios.registry import PUBLISHED_SCENARIOS, SCENARIOS
 
 README = (Path(__file__).resolve().parents[2] / "README.md").read_text()
 ROW = re.compile(r"^\| (\w+) \| (\w+) \((?:\w+)\) \| (-?[\d.]+) \[.*?\] \| (?:(-?[\d.]+) \[.*?\]|none) \|(.*)\|$", re.M)

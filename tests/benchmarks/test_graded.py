@@ -16,3 +16,8 @@ def test_a_graded_run_is_measured_against_the_larger_of_its_parts() -> None:
     assert 0 < measured.first_request_s < measured.wall_s
     assert measured.ratio == pytest.approx(measured.wall_s / max(measured.rollouts_s, measured.calls_s))
     assert measured.ratio > 1
+    larger = max(measured.rollouts_alone_s, measured.calls_s)
+    assert measured.ratio_to_rollouts_alone == pytest.approx(measured.wall_s / larger)
+    since = measured.wall_s - measured.first_request_s
+    assert measured.ratio_since_first_request == pytest.approx(since / measured.calls_s)
+    assert measured.rollouts_alone_s > 0

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from benchmarks import bare, replaced
-from rollouts.scenarios import SCENARIOS
+from rollouts.scenarios.registry import SCENARIOS
 
 
 @pytest.mark.slow

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from benchmarks.paired import interval, play, seeds_of
-from rollouts.scenarios import SCENARIOS
+from rollouts.scenarios.registry import SCENARIOS
 
 
 def test_a_scenarios_own_seeds_come_first() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.paired import interval, play, seeds_of
 from rollouts.realtime import RealTime
-from rollouts.scenarios import SCENARIOS
+from rollouts.scenarios.registry import SCENARIOS
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ import pytest
 
 from rollouts.errors import UsageError
 from rollouts.readers import read_table
-from rollouts.scenarios import SCENARIOS
+from rollouts.scenarios.registry import SCENARIOS
 from tests.console import environment, left_over
 
 torch = pytest.importorskip("torch", reason="torch is an extra (train)")

@@ -289,8 +289,8 @@ def test_calls_add_up_with_their_failed_tries(run: CommittedRun) -> None:
     assert told["adjustments"] == {"-seed": 1}
     first, second, third = grading_lines({"grading": found})
     assert first.startswith("calls (llm grader judge-1): ")
-    assert "4 calls, 11 requests, 1 without an answer, 1 replies used again, 300 tokens in, 30 out" in first
-    assert "0.0030 USD and 1 calls without a price" in first
+    assert "4 calls, 11 requests, 1 without an answer, 1 reply used again, 300 tokens in, 30 out" in first
+    assert "0.0030 USD and 1 call without a price" in first
     assert "queue 50 / 95 ms p50/p95, answer 50 / 59 ms p50/p95" in second
     assert "1 -seed" in third
 

@@ -13,6 +13,7 @@ from grading.judged import JudgedCall
 from grading.ledger import CallLedger
 from grading.side_rows import Row, RowMaker, reply_of
 from rollouts.calls.chat_records import Call, CallError, ChatMessage, ChatReply, ChatRequest
+from rollouts.calls.limits import Spending
 from rollouts.calls.notice import give_notice
 from rollouts.calls.replies import Cause
 from rollouts.errors import BudgetSpent, RunStopped, StorageError
@@ -110,7 +111,7 @@ def test_each_request_is_on_file_before_it_is_sent_and_stays_where_nothing_comes
 
     async def sends_twice(_request: ChatRequest, /) -> ChatReply:
         for tries in (1, 2):
-            await give_notice(tries)
+            await give_notice(tries, Spending(tries, 30 * tries, 0.5 * tries))
             assert [(r["call_id"], r["tries"]) for r in written] == [("e1-x-0.0", n + 1) for n in range(tries)]
         raise ends
 
@@ -120,6 +121,7 @@ def test_each_request_is_on_file_before_it_is_sent_and_stays_where_nothing_comes
     (left,) = book.rows
     assert left is written[-1]
     assert (left["status"], left["tries"], left["validated"], left["who"]) == ("abandoned", 2, False, "judge-1")
+    assert (left["budget_tokens"], left["budget_usd"], left.get("tokens_in")) == (60, 1.0, None)
     assert left["episode_id"] == KEY.episode_id
     model = Model(say=lambda _request: "ok")
     again = ledger(model, on_file=[left])
@@ -132,7 +134,7 @@ def test_what_comes_of_requests_is_written_over_their_rows_also_where_two_episod
     keys = RowMaker("a-run", unit(3, (1, 2)), MAKE.now).unit.keys()
 
     async def sends(request: ChatRequest, /) -> ChatReply:
-        await give_notice(1)
+        await give_notice(1, Spending(1))
         return await Model(say=lambda _request: "ok")(request)
 
     async def both() -> None:

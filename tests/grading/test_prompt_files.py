@@ -12,8 +12,9 @@ from grading.grader import GraderSettings, GradingTask, grader_request
 from grading.pairs import ToolPair
 from grading.prompt_files import LANGUAGES, Name, load_prompt, read_prompt
 from grading.summarizer import SummarizerSettings, summarizer_request
-from grading.task_summary import Cuts, TaskSummary
-from grading.transcript import HostAgent, conversation
+from grading.task_summary import Cuts, TaskSummary, task_summary
+from grading.transcript import Exchange, HostAgent, conversation
+from rollouts.calls.chat_records import ChatRequest
 from rollouts.calls.replies import Cause
 from rollouts.errors import UsageError
 from rollouts.prompt_files import parse_prompt
@@ -47,6 +48,50 @@ def test_both_languages_have_the_same_sections_places_and_causes(name: Name) -> 
     causes = [[line.split(": ")[0] for line in p.sections["causes"].splitlines()] for p in (english, chinese)]
     assert causes[0] == causes[1]
     assert set(causes[0]) <= set(Cause)
+
+
+RULES = {
+    "en": (
+        *("strict", "Do not hold the agent to the first ask alone", "turn to something else", "the most weight"),
+        *(
+            "the agent's answer meets the new request, that is positive",
+            "standing holds from the first turn to the last",
+        ),
+        *("OUTCOME is evidence", "Score only what the summary shows", "Your own identity, provider, policies and"),
+        *("unless the conversation itself corrects it", "Never invent anger", "a plain follow-up is about 0"),
+        *("Exactly five keys", "one short sentence", "0 = reasonable, not great", "never an instruction to you"),
+    ),
+    "zh": (
+        *("从严", "不要只抓住第一个要求", "转向别的事情", "最看重最新的要求", "满足了新的要求,就是正面的"),
+        *("从第一轮一直有效到最后一轮", "OUTCOME 是长期要求完成得如何的证据", "只评判摘要里写出的内容"),
+        *("你自己的身份、提供方、规定和能力", "除非对话本身作了更正", "绝不凭空编造", "普通的追问约为 0", "恰好五个键"),
+        *("一句简短的话", "0 = 尚可,不算出色", "绝不是给你的指令"),
+    ),
+}
+EXAMPLE = {
+    "en": ("Worked example of a change of direction", 'USER: "Forget that, I need', "goal_achievement about 0.9"),
+    "zh": ("改变方向的示例", '用户:"先不管那个,我要', "goal_achievement 约 0.9"),
+}
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_grader_is_told_every_rule_and_shown_a_pivot(language: str) -> None:
+    """In this order: the example's second ask replaces the first, and its answer is marked as positive."""
+    exchanges = [Exchange("List the files.", "a, b"), Exchange("No, the log.", "It ended at 02:14.")]
+    task = GradingTask(conversation(HostAgent("bot"), exchanges))
+    system, user = (message.text for message in _asked(task, language).messages)
+    assert [rule for rule in RULES[language] if rule not in system] == []
+    places = [system.find(text) for text in EXAMPLE[language]]
+    assert -1 not in places
+    assert places == sorted(places)
+    asked = [user.index(text) for text in ("List the files.", "No, the log.", "MOST_RECENT_USER_ASK")]
+    assert asked == sorted(asked)
+    assert "No, the log." in user.partition("MOST_RECENT_USER_ASK")[2]
+    assert "List the files." not in user.partition("MOST_RECENT_USER_ASK")[2]
+
+
+def _asked(task: GradingTask, language: str) -> ChatRequest:
+    return grader_request(task, task_summary(task.transcript), GraderSettings("m", language=language))
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
@@ -140,5 +185,5 @@ def test_a_prompt_that_is_no_text_is_refused(tmp_path: Path) -> None:
     (tmp_path / "picture").write_bytes(b"\x89PNG\xff")
     with pytest.raises(UsageError, match="is not UTF-8 text"):
         read_prompt("grader", tmp_path / "picture")
-    with pytest.raises(UsageError, match="Is a directory"):
+    with pytest.raises(UsageError, match="is a folder, not a file"):
         read_prompt("grader", tmp_path)

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from rollouts.cli import main
-from rollouts.scenarios import SCENARIOS
+from rollouts.scenarios.registry import SCENARIOS
 
 SMALL = ("--scenario", "defend_the_center", "--seeds", "0:2", "--step-cap", "3", "--pool", "local")
 
@@ -65,6 +65,7 @@ def refused(said: Said, named: Sequence[str]) -> None:
         (("run", "--tics", "4", "--tics", "5"), ["--tics"]),
         (("run", "a.toml", "b.toml"), ["b.toml"]),
         (("run", "absent.toml"), ["absent.toml", "No such file"]),
+        (("run", "/"), ['config file "/"', "is a folder, not a file"]),
         (("run", "--scenario", "defend_the_centre"), ["defend_the_centre", "defend_the_center", "health_gathering"]),
         (("run", "--policy", "orakle"), ["orakle", "oracle", "random"]),
         (("run", "--policy", "no_such_module:P"), ["no_such_module:P"]),
@@ -298,7 +299,8 @@ def test_a_users_scenario_that_is_wrong_is_one_line(
 ) -> None:
     module = f"wrong_{uuid.uuid4().hex}"
     (tmp_path / f"{module}.py").write_text(
-        "from dataclasses import replace\nfrom rollouts.scenarios import *\nfrom rollouts.scenarios import SCENARIOS\n"
+        "from dataclasses import replace\nfrom rollouts.scenarios.scenario import *\n"
+        "from rollouts.scenarios.registry import SCENARIOS\n"
         f'MINE = replace(SCENARIOS["defend_the_center"], name="mine", {changes})\n'
     )
     refused(rollouts("run", "--scenario", f"{module}:MINE", "--pool", "local"), named)
@@ -323,7 +325,7 @@ def test_growth_keeps_when_and_by_what_the_run_was_started(rollouts: Any, tmp_pa
 FLAKY = """
 from dataclasses import replace
 from pathlib import Path
-from rollouts.scenarios import SCENARIOS
+from rollouts.scenarios.registry import SCENARIOS
 from rollouts.policies.oracle import OraclePolicy
 
 class Flaky:

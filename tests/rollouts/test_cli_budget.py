@@ -60,6 +60,31 @@ def test_graders_that_are_stopped_and_killed_stay_within_the_budget(tmp_path: Pa
     rollouts(tmp_path, "verify", "runs/r")
 
 
+def most_tokens(request: FakeRequest) -> int:
+    """What a request may take: 3 bytes a token and 8 for each message, and all the tokens that its reply may have."""
+    texts = [str(message["content"]).encode() for message in request.body["messages"]]
+    return sum(len(text) // 3 + 8 for text in texts) + int(request.body["max_tokens"])
+
+
+def test_requests_that_nobody_waited_for_count_in_a_budget_of_tokens(tmp_path: Path) -> None:
+    """No reply ever comes, and each start sends three: the third is out of budget before that, whatever ended them."""
+    rollouts(tmp_path, "run", *GAME, "--policy", "random", "--episodes-per-seed", "12", "--grade", "none")
+    budget = 30_000
+    within = (*GRADE, "--budget-tokens", str(budget))
+    with FakeEndpoint(lambda _request: NEVER) as fake:
+        for starts, end in enumerate(ENDS[:2], 1):
+            stopped(tmp_path, fake, within, 3 * starts, end)
+        tokens = [most_tokens(request) for request in fake.requests]
+        more = (budget - sum(tokens)) // max(tokens)
+        assert 1 <= more < 3
+        stopped(tmp_path, fake, within, 6 + more, signal.SIGKILL)
+        calls = finished(tmp_path, fake, within, code=1)
+        tokens = [most_tokens(request) for request in fake.requests]
+        assert sum(tokens) <= budget < sum(tokens) + max(tokens)
+        assert (calls["calls"], calls["abandoned"], calls["tokens_in"]) == (6 + more, 6 + more, 0)
+    rollouts(tmp_path, "verify", "runs/r")
+
+
 def test_a_policy_that_is_stopped_and_killed_stays_within_the_budget(tmp_path: Path) -> None:
     """The first request of a start is the check whether the endpoint can be used at all; it is answered."""
     letting = False

@@ -480,6 +480,26 @@ def test_a_feedback_file_without_times_is_stored_once_also_from_a_copy(console: 
     assert copied.section["feedback"] == {"rows": 1, "episodes": 1}
 
 
+def test_torn_feedback_is_set_aside_told_in_one_line_and_can_be_given_again(console: Console) -> None:
+    """Of two parts the first is torn: the second stays, and the first one's words come as a third."""
+    console.script = always(says())
+    first, second = (dict(SAID, text=text) for text in ("太慢了", "zu spät"))
+    assert console.grade(*LLM, "--feedback", feedback(console, first)).code == 0
+    assert console.grade(*LLM, "--feedback", feedback(console, second)).code == 0
+    folder = console.folder / "runs/r/feedback"
+    os.truncate(folder / "part-0000000.parquet", 100)
+    assert "part-0000000.parquet" in console("verify", "r").out
+    told = json.loads(console.grade(*LLM, "--dry-run").out)
+    assert told["gradings_owed"] == 1, "what is torn was not said"
+    given = console.grade(*LLM, "--feedback", feedback(console, first))
+    assert (given.code, given.requests) == (0, ()), "with its words back nothing has changed"
+    (line,) = [text for text in given.out.splitlines() if "set aside" in text]
+    assert "to be given again with rollouts grade --feedback: feedback/part-0000000.parquet" in line
+    assert sorted(path.name for path in folder.iterdir()) == ["part-0000001.parquet", "part-0000002.parquet"]
+    assert given.section["feedback"] == {"rows": 2, "episodes": 1}
+    assert console("verify", "r").code == 0
+
+
 def test_people_alone_grade_what_they_spoke_of(console: Console) -> None:
     said = console("grade", "r", "--grade", "explicit", "--feedback", feedback(console, SAID), "--json")
     grader = said.grader("explicit")
@@ -510,6 +530,21 @@ def test_repeats_that_were_interrupted_are_owed_in_the_evidence(console: Console
     last = console.grade(*LLM, "--repeat", "3")
     assert (last.code, last.done["gradings_owed"], last.grader("llm")["graded"]) == (0, 0, 6)
     assert console("verify", "r").code == 0
+
+
+def test_a_repeat_is_a_fresh_question_and_one_at_temperature_0_is_told_to_mean_little(console: Console) -> None:
+    """Equal words are asked as often as told, also later, and no stored reply of another repeat answers them."""
+    console.script = always(says())
+    one, three = console.grade(*LLM), console.grade(*LLM, "--repeat", "3")
+    assert [len(said.requests) for said in (one, three)] == [2, 2 * 2]
+    assert len({json.dumps(request.body) for request in (*one.requests, *three.requests)}) == 2
+    (calls,) = three.section["calls"]
+    assert (calls["calls"], calls["cache_hits"], three.grader("llm")["graded"]) == (6, 0, 6)
+    warning = "--repeat 3 at temperature 0"
+    assert [said.out.count(warning) for said in (one, three)] == [0, 1]
+    warm = console.grade(*LLM, "--repeat", "3", "--grader-temperature", "0.7")
+    assert (warm.code, {request.body["temperature"] for request in warm.requests}) == (0, {0.7})
+    assert (len(warm.requests), len(warm.section["graders"]), warning in warm.out) == (6, 2, False)
 
 
 def test_credit_is_computed_again_without_a_call(console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -569,6 +604,39 @@ def test_degraded_entries_fail_the_command_in_one_line(console: Console) -> None
 
 
 SCRIBE = ("--summarize", "llm", "--summarizer-model", "scribe")
+
+
+def test_every_cause_of_an_entry_is_told_and_none_gives_a_score(console: Console) -> None:
+    """Of each five pairs of a batch one is left out, one comes twice, and three have a field that cannot be used; so it
+    stays however often they are asked for: three times."""
+    spoil: Mapping[str, Any] = {
+        "missing_entry": lambda entry: [],
+        "doubled_entry": lambda entry: [entry, entry],
+        "out_of_range": lambda entry: [{**entry, "score": 11}],
+        "not_a_number": lambda entry: [{**entry, "score": "7"}],
+        "missing_key": lambda entry: [{**entry, "summary": " "}],
+    }
+    causes: dict[str, str] = {}
+    asked: Counter[str] = Counter()
+
+    def scribe(request: FakeRequest) -> FakeReply:
+        body: Any = plausible(request).body
+        entries = json.loads(body["choices"][0]["message"]["content"])["entries"]
+        for entry, cause in zip(entries, spoil, strict=False):
+            causes.setdefault(entry["tool_call_id"], cause)
+            asked[entry["tool_call_id"]] += 1
+        spoilt = [bad for entry in entries for bad in spoil[causes[entry["tool_call_id"]]](entry)]
+        return completion(json.dumps({"entries": spoilt}))
+
+    console.script = scribe
+    said = console.grade("--grade", "none", *SCRIBE, "--pool", "local")
+    (summarizer,) = said.section["summarizers"]
+    rows = console.table("summaries", "scribe")
+    assert (said.code, set(asked.values())) == (1, {3})
+    assert Counter(rows.cause) == Counter(causes.values()) == summarizer["degraded_by_cause"]
+    assert dict(zip(rows.tool_call_id, rows.cause, strict=True)) == causes
+    assert (set(rows.status), rows.score.isna().all(), summarizer["mean_score"]) == ({"degraded"}, True, None)
+    assert (summarizer["entries"], summarizer["degraded"]) == (len(causes), len(causes))
 
 
 def scribe_is_silent(request: FakeRequest) -> FakeReply | None:
@@ -765,6 +833,8 @@ def test_a_price_file_and_a_budget_of_money(console: Console) -> None:
             ["grader's context", "4096", "at least 7096"],
         ),
         (("grade", "r", "--feedback", "absent.jsonl"), ["absent.jsonl", "No such file"]),
+        (("grade", "r", "--feedback", "runs"), ['--feedback "runs"', "is a folder, not a file"]),
+        (("grade", "r", "--grader-prompt", "runs", *LLM), ['--grader-prompt "runs"', "is a folder, not a file"]),
         (("grade", "r", "--gradr", "llm"), ["--gradr", "--grade"]),
         (("run", *PLAYED, "--grade", "explicit"), ["--grade", "explicit", "none, heuristic, llm"]),
         (("run", *PLAYED, *LLM[:4]), ["judge", "OPENAI_API_KEY"]),
@@ -836,6 +906,22 @@ def test_a_signal_ends_grading_soon_and_nothing_stored_is_asked_again(console: C
     assert 40 <= before + len(said.requests) <= 40 + 2
     assert (one / "manifest.json").exists()
     assert console("verify", "r").code == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", [("grade", "r", "--pool", "local"), ("run", *PLAYED)], ids=["grade", "run"])
+def test_a_signal_while_only_summaries_are_owed_tells_how_many(console: Console, words: tuple[str, ...]) -> None:
+    """Two episodes of several calls each, one call at a time: after the second neither has all its summaries."""
+    with FakeEndpoint(delay_s=0.3) as fake:
+        summarize = (*SCRIBE, "--grade", "none", "--in-flight", "1", "--base-url", fake.base_url)
+        command = [sys.executable, "-m", "rollouts.cli", *words, *summarize]
+        environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
+        process = subprocess.Popen(command, cwd=console.folder, env=environment, stderr=subprocess.PIPE, text=True)
+        assert fake.wait_until(lambda: len(fake.requests) >= 2, 60)
+        process.send_signal(signal.SIGINT)
+        _, told = process.communicate(timeout=20)
+    assert process.returncode == 130
+    assert "interrupted with the summaries of 2 episodes owed; to go on, give the same command again" in told
 
 
 # Keys

@@ -156,6 +156,22 @@ def test_what_is_out_of_schema_is_counted_by_cause_and_exact_figures_stand_besid
 
 
 @pytest.mark.slow
+def test_a_policy_that_answers_nothing_by_itself_ends_the_run_with_1_and_says_why(console: Console) -> None:
+    console.script = lambda request: broken("silence") if request.number > 1 else None
+    words = ("--request-timeout-s", "0.2", "--seeds", "0:1")
+    said = console.run(*words, "--policy", "oracle")
+    assert (said.code, said.done["state"], said.done["exit_code"]) == (1, "complete", 1)
+    assert {row["schema_error"] for row in console.rows if row["policy"] == "chat:m"} == {"timeout"}
+    assert said.done["unanswered"] == [{"policy": "chat:m", "asked": 6, "out_of_schema_by_cause": {"timeout": 6}}]
+    told = "no answer of its own in the whole run: policy chat:m: 6 of 6 decisions (100%) were not its own"
+    assert told in said.err.splitlines()[-1]
+    assert "most frequent cause: timeout (6)" in said.err.splitlines()[-1]
+    again = console("run", *GAME, *MODEL, "--policy", "oracle", "--base-url", "ENDPOINT", *words)
+    assert (again.code, again.requests) == (1, ())
+    assert "WARNING: policy chat:m in defend_the_center/rule: 6 of 6 decisions (100%)" in again.out
+
+
+@pytest.mark.slow
 def test_a_spent_budget_leaves_episodes_owed_and_a_higher_one_goes_on(console: Console) -> None:
     first = console.run("--seeds", "0:2", "--budget-calls", "10")
     assert (first.code, first.done["state"], first.done["owed"]) == (1, "budget", 1)
@@ -215,6 +231,33 @@ def test_a_policy_has_an_endpoint_and_a_key_of_its_own_beside_the_graders(
 
 
 @pytest.mark.slow
+def test_a_run_that_goes_on_at_another_endpoint_says_so_in_one_line(console: Console) -> None:
+    """Both the policy's and the grader's; not where it goes on at the same one, nor where nobody is asked."""
+    graded = ("--grade", "llm", "--grader-model", "judge", "--seeds", "0:2", "--json")
+    words = ("run", *PLAYED, *MODEL, "--base-url", "ENDPOINT", *graded)
+
+    def notes(said: Said) -> list[str]:
+        told = [event["text"] for event in map(json.loads, said.out.splitlines()) if event["event"] == "note"]
+        return [text for text in told if " was asked at " in text]
+
+    assert notes(console(*words, "--budget-calls", "10")) == []
+    (first,) = {url for calls in console.manifest["grading"]["calls"] for url in calls["endpoints"]}
+    moved = console(*words, "--budget-calls", "100")
+    assert json.loads(moved.out.splitlines()[0])["event"] == "launch"
+    policy, grader = notes(moved)
+    assert policy.startswith(f"policy chat:m was asked at {first} before, and is asked at http://127.0.0.1:")
+    assert policy.endswith("now: it is taken to be the same model")
+    assert grader.startswith(f"grader judge was asked at {first} before")
+    assert (moved.code, notes(console(*words, "--budget-calls", "100"))) == (0, [])
+    assert {len(calls["endpoints"]) for calls in console.manifest["grading"]["calls"]} == {2}
+    assert console("verify", "runs/r").code == 0
+    (later,) = notes(
+        console("grade", "runs/r", *graded[:4], "--base-url", "ENDPOINT", "--repeat", "2", "--pool", "local", "--json")
+    )
+    assert later.count("http://127.0.0.1:") == 3
+
+
+@pytest.mark.slow
 def test_a_mixture_asks_a_model_now_and_then_and_each_row_knows_its_frame(console: Console) -> None:
     words = ("--policy", "mixture:0.5:chat:m", "--observe", "both", "--history", "1", "--history-frames", "1")
     said = console("run", *GAME, *words, "--base-url", "ENDPOINT", "--json", "--seeds", "0:2")
@@ -267,6 +310,58 @@ def test_a_model_that_cannot_play_is_found_out_before_anything_starts(
     refused(said, *words)
     assert len(said.requests) == 1
     assert not (console.folder / "runs").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("reply", "asked", "words"),
+    [
+        (failing(500, "CUDA error"), 2, ["HTTP 500: CUDA error", "2 tries"]),
+        (failing(502), 2, ["HTTP 502", "2 tries"]),
+        (broken("silence"), 2, ["no answer within 0.3 s", "2 tries", "--request-timeout-s"]),
+        (broken("comments"), 2, ["no answer within 0.3 s"]),
+        (FakeReply(body={"choices": []}), 2, ["no choices"]),
+        (FakeReply(body={"object": "list"}), 2, ["the reply has no choices", "2 tries"]),
+        (FakeReply(body=b"<html>"), 2, ["not JSON"]),
+    ],
+)
+def test_an_endpoint_that_cannot_answer_a_first_question_ends_the_command_after_the_usual_tries(
+    console: Console, reply: FakeReply, asked: int, words: Sequence[str]
+) -> None:
+    console.script = lambda _request: reply
+    said = console("run", *GAME, *MODEL, "--base-url", "ENDPOINT", "--request-timeout-s", "0.3")
+    refused(said, "policy chat:m at http://127.0.0.1:", *words)
+    assert len(said.requests) == asked
+    assert not (console.folder / "runs").exists()
+
+
+@pytest.mark.slow
+def test_one_that_failed_once_is_asked_again_and_plays(console: Console) -> None:
+    console.script = lambda request: failing(500) if request.number == 1 else None
+    said = console.run("--seeds", "0:1")
+    assert (said.code, len(said.requests), said.policy_calls["tries"]) == (0, 8, 8)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("reply", "words"),
+    [
+        (failing(503, "loading the model"), ["no answer", "HTTP 503: loading the model", "the run starts"]),
+        (failing(429, "slow down"), ["HTTP 429: slow down", "the run starts"]),
+        (completion("", finish_reason="length"), ["cut_off", "finish reason length", "the run starts"]),
+        (completion("", finish_reason="content_filter"), ["refused", "content_filter", "the run starts"]),
+    ],
+)
+def test_one_that_is_only_busy_or_says_nothing_to_it_is_told_of_and_the_run_starts(
+    console: Console, reply: FakeReply, words: Sequence[str]
+) -> None:
+    first = 2 if reply.status != 200 else 1
+    console.script = lambda request: reply if request.number <= first else None
+    said = console.run("--seeds", "0:1")
+    events = [json.loads(line) for line in said.out.splitlines()]
+    assert (said.code, len(said.requests)) == (0, first + 6)
+    assert [event["event"] for event in events][:2] == ["launch", "note"]
+    assert [word for word in ("policy chat:m at http://127.0.0.1:", *words) if word not in events[1]["text"]] == []
 
 
 def test_without_an_endpoint_nobody_can_be_asked(console: Console) -> None:

@@ -138,7 +138,7 @@ def test_two_policies_of_one_name(capsys: pytest.CaptureFixture[str]) -> None:
         Path(folder).mkdir()
         mean_colour(Path(folder, "c.onnx"))
     line = refused(capsys, "--policy", "onnx:a/c.onnx", "--policy", "onnx:b/c.onnx")
-    assert "policies 'onnx:a/c.onnx' and 'onnx:b/c.onnx' both call themselves 'onnx:c': rename one" in line
+    assert "policies 'onnx:a/c.onnx' and 'onnx:b/c.onnx' both call themselves 'onnx:c': keep one, or rename one" in line
 
 
 def test_a_checkpoint_that_a_worker_lacks_or_has_otherwise(tmp_path: Path) -> None:

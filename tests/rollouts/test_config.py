@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import pytest
 
 from rollouts.config import RunConfig, load_config
 from rollouts.errors import UsageError
-from rollouts.scenarios import SCENARIOS
+from rollouts.scenarios.registry import SCENARIOS
 
 BOTH = ("defend_the_center", "health_gathering")
 
@@ -73,6 +74,29 @@ def test_published_beside_a_name_of_its_own_is_no_repetition() -> None:
     assert load({"scenarios": ["health_gathering", "published"]}).scenarios == BOTH[::-1]
 
 
+def test_what_all_cannot_do_without_is_said() -> None:
+    """Each refusal of `--scenario all` names the flags that mend it; with them it is taken."""
+    with pytest.raises(UsageError, match="--rubric bare with a policy that needs no teacher, such as --policy random"):
+        load({"scenarios": ["all"]})
+    with pytest.raises(UsageError, match=r"'oracle' needs a teacher, .*'predict_position' has none: .*such as random"):
+        load({"scenarios": ["all"], "rubrics": ["bare"]})
+    load({"scenarios": ["all"], "rubrics": ["bare"], "policies": ["random"]})
+
+
+def test_a_scenario_of_ones_own_cannot_take_the_name_of_one_that_ships(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "arena_twin.py").write_text(
+        "from dataclasses import replace\nfrom rollouts.scenarios.registry import SCENARIOS\n"
+        "SAME = SCENARIOS['basic']\nTWIN = replace(SAME, step_cap=5)\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    with pytest.raises(UsageError, match='scenario "arena_twin:TWIN" calls itself "basic", as one that ships does'):
+        load({"scenarios": ["arena_twin:TWIN"]})
+    assert load({"scenarios": ["arena_twin:SAME"]}).resolved() == (SCENARIOS["basic"],)
+
+
 def test_all_is_every_scenario() -> None:
     everything = load({"scenarios": ["all"], "rubrics": ["bare"], "policies": ["random"]}).scenarios
     assert everything == tuple(SCENARIOS)
@@ -82,7 +106,7 @@ def test_all_is_every_scenario() -> None:
     ("flags", "named"),
     [
         ({"policies": ["random", "oracle"], "rubrics": ["bare"]}, ["oracle", "needs a teacher", "predict_position"]),
-        ({"policies": ["random"]}, ["predict_position", '"rule"', "choose from bare"]),
+        ({"policies": ["random"]}, ["predict_position", '"rule"', "only bare", "--rubric bare", "--policy random"]),
     ],
 )
 def test_a_scenario_without_a_teacher_has_no_rule_and_no_oracle(flags: dict[str, object], named: list[str]) -> None:

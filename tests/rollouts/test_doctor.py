@@ -17,7 +17,7 @@ from rollouts.doctor import (
     examine,
 )
 from rollouts.errors import EngineLost, UsageError
-from rollouts.scenarios import SCENARIOS
+from rollouts.scenarios.registry import SCENARIOS
 
 
 def raising(error: Exception) -> str:

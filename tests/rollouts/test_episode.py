@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import NoReturn
 
 import pytest
 
@@ -13,7 +14,7 @@ from rollouts.policies.oracle import OraclePolicy
 from rollouts.policies.text_only import TextOnlyPolicy
 from rollouts.policies.uniform import RandomPolicy
 from rollouts.records import Answer, Episode, EpisodeKey, Snapshot, Transition
-from rollouts.scenarios import Scenario
+from rollouts.scenarios.scenario import Scenario
 from tests.doubles import (
     COUNTING,
     BrokenResetEnvironment,
@@ -200,8 +201,29 @@ def test_failures_name_their_stage() -> None:
     with pytest.raises(EpisodeFailed, match="environment: OSError: no such level"):
         play(ScriptedPolicy([DOWN]), environment=BrokenResetEnvironment())
     wrong_teacher = counting_scenario(teacher=lambda snapshot: "up")
-    with pytest.raises(EpisodeFailed, match=r"scenario: ValueError: the teacher of 'counting' said 'up'"):
+    with pytest.raises(EpisodeFailed, match=r"scenario: teacher: ValueError: that of 'counting' said 'up'"):
         play(ScriptedPolicy([DOWN]), wrong_teacher)
+
+
+def _raise(*_: object) -> NoReturn:
+    raise KeyError("nope")
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"describe": _raise}, "scenario: state text: KeyError: 'nope'"),
+        ({"teacher": _raise}, "scenario: teacher: KeyError: 'nope'"),
+        ({"metric": replace(COUNTING.metric, measure=_raise)}, "scenario: metric 'left': KeyError: 'nope'"),
+        (
+            {"metric": replace(COUNTING.metric, measure=lambda *_: "many")},
+            "scenario: metric 'left': ValueError: .*many",
+        ),
+    ],
+)
+def test_which_function_of_the_scenario_failed_is_said(changes: dict[str, object], says: str) -> None:
+    with pytest.raises(EpisodeFailed, match=says):
+        play(ScriptedPolicy([DOWN]), counting_scenario(**changes))
 
 
 def test_instructions_follow_the_rubric_and_reach_a_text_only_backend() -> None:
@@ -269,5 +291,5 @@ def test_the_metric_reads_the_last_real_snapshot() -> None:
 
 def test_a_metric_that_is_no_number_fails_the_episode() -> None:
     scenario = counting_scenario(metric=replace(COUNTING.metric, measure=lambda *args: float("nan")))
-    with pytest.raises(EpisodeFailed, match="scenario: ValueError: metric 'left' is nan"):
+    with pytest.raises(EpisodeFailed, match="scenario: metric 'left': ValueError: it is nan"):
         play(ScriptedPolicy([DOWN]), scenario)

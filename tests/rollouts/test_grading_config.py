@@ -69,6 +69,8 @@ def test_a_summarizer_without_a_model_of_its_own_uses_the_graders() -> None:
         ({"presentation": "sideways"}, ["--presentation", "sideways", "reversed", "padded"]),
         ({"repeat": "0"}, ["--repeat", "0", "from 1"]),
         ({"repeat": 3}, ["--repeat 3", "--grade llm"]),
+        ({"grader_temperature": 0.7}, ["--grader-temperature", "--grade llm"]),
+        ({**LLM, "grader_temperature": -1}, ["--grader-temperature", "-1", "0 or above"]),
         ({"language": "fr"}, ["--language fr", "--grade llm", "--summarize llm"]),
         ({"repeat": "1e3"}, ["--repeat", "1e3", "whole number"]),
         ({"in_flight": 0}, ["--in-flight", "0"]),
@@ -84,6 +86,8 @@ def test_a_summarizer_without_a_model_of_its_own_uses_the_graders() -> None:
         ({"request_timeout_s": 0}, ["--request-timeout-s", "0", "above 0"]),
         ({"request_tries": 0}, ["--request-tries", "0"]),
         ({"retry_after_cap_s": -1}, ["--retry-after-cap-s", "-1"]),
+        ({"prices": "/"}, ["--prices", '"/"', "is a folder, not a file"]),
+        ({**LLM, "grader_prompt": "/"}, ["--grader-prompt", "is a folder, not a file"]),
         ({"prices": "/no/such/file.toml"}, ["--prices", "/no/such/file.toml", "no such file"]),
         ({**LLM, "grader_prompt": "/no/prompt.txt"}, ["--grader-prompt", "/no/prompt.txt", "no such file"]),
         ({**LLM, "grader_prompt": ""}, ["--grader-prompt", "empty"]),
@@ -112,6 +116,21 @@ def test_a_wrong_value_is_one_line_naming_flag_value_and_choices(flags: Mapping[
 )
 def test_actors_have_enough_under_way_to_fill_what_may_be_in_flight(flags: Mapping[str, object], units: int) -> None:
     assert load(flags).units_at_once == units
+
+
+@pytest.mark.parametrize("written", ["[0.5, 0.3, 0.2]", "['0.5', '0.3', '0.2']", "'0.5,0.3,0.2'"])
+def test_weights_in_a_file_are_a_list_or_text(tmp_path: Path, written: str) -> None:
+    toml = tmp_path / "run.toml"
+    toml.write_text(f"weights = {written}\n")
+    assert load({}, toml).weights == "0.5,0.3,0.2"
+
+
+@pytest.mark.parametrize("written", ["[0.5, true]", "[[1]]", "{goal = 1}", "[0.5, nan]"])
+def test_weights_that_are_no_numbers_are_named_with_their_file(tmp_path: Path, written: str) -> None:
+    toml = tmp_path / "run.toml"
+    toml.write_text(f"weights = {written}\n")
+    with pytest.raises(UsageError, match=rf"a number of weights in {toml} is .*: must be a finite number"):
+        load({}, toml)
 
 
 def test_people_grade_a_run_that_was_played() -> None:

@@ -41,10 +41,12 @@ def test_episode_id() -> None:
     assert EpisodeKey("health_gathering", "rule", "oracle", 7, 2).episode_id == "health_gathering.rule.oracle.7.2"
 
 
-def test_one_is_singular() -> None:
-    assert [counted(n, "grading") for n in (0, 1, 2, 1_234)] == [
-        "0 gradings",
-        "1 grading",
-        "2 gradings",
-        "1,234 gradings",
-    ]
+@pytest.mark.parametrize(
+    ("n", "noun", "words"),
+    [
+        *((0, "call", "0 calls"), (1, "call", "1 call"), (1_000, "call", "1,000 calls"), (1, "reply", "1 reply")),
+        *((2, "reply", "2 replies"), (3, "summary entry", "3 summary entries"), (2, "replay", "2 replays")),
+    ],
+)
+def test_counts_in_words(n: int, noun: str, words: str) -> None:
+    assert counted(n, noun) == words

@@ -2,7 +2,7 @@ import pytest
 
 from rollouts.observation import StateText, clearance, distance, nearest, position
 from rollouts.records import DepthBands, Snapshot, Thing
-from rollouts.scenarios import SCENARIOS
+from rollouts.scenarios.registry import SCENARIOS
 
 DEMON = Thing("Demon", "monster", cx=0.5, size=0.3)
 MEDIKIT = Thing("Medikit", "item", cx=0.1, size=0.05)

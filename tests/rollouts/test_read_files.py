@@ -15,7 +15,7 @@ from rollouts.identity import RunFacts, identity
 from rollouts.policies.registry import make_policy
 from rollouts.records import PlannedEpisode, Unit
 from rollouts.run.run_folder import RunFolder
-from rollouts.scenarios import SCENARIOS
+from rollouts.scenarios.registry import SCENARIOS
 from rollouts.store.storage import open_storage
 from rollouts.worker import Worker, WorkOrder
 from tests.scenario_files import write_line
@@ -104,6 +104,7 @@ def test_the_texts_hash_is_part_of_identity(tmp_path: Path) -> None:
         ("loose={folder}/bare.txt", ["--rubric-file", '"loose"', "choose from rule, bare"]),
         ("doom:rule={folder}/bare.txt", ["--rubric-file", '"doom"', "choose from defend_the_center"]),
         ("rule={folder}/gone.txt", ["--rubric-file", "gone.txt", "No such file"]),
+        ("rule={folder}", ["--rubric-file", "is a folder, not a file"]),
         ("rule={folder}/mine.wad", ["--rubric-file", "mine.wad", "UTF-8"]),
         ("rule={folder}/empty.txt", ["--rubric-file", "empty.txt", "is empty"]),
     ],

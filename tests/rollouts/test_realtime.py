@@ -9,13 +9,14 @@ from dataclasses import replace
 import pytest
 
 from rollouts.episode import EpisodeFailed, EpisodeRules, run_episode
-from rollouts.measures import SURVIVAL
 from rollouts.policies.base import Policy, PolicyContext
 from rollouts.policies.oracle import OraclePolicy
 from rollouts.policies.registry import make_policy
 from rollouts.realtime import Meanwhile, RealTime
 from rollouts.records import Answer, Decision, Episode, EpisodeKey, Snapshot, Transition
-from rollouts.scenarios import SCENARIOS, Metric, Scenario
+from rollouts.scenarios.measures import SURVIVAL
+from rollouts.scenarios.registry import SCENARIOS
+from rollouts.scenarios.scenario import Metric, Scenario
 from tests.doubles import Recording, ScriptedPolicy, counting_scenario
 
 DOWN = Answer("down")

@@ -3,7 +3,8 @@ import hashlib
 import pytest
 
 from rollouts.rubrics import RUBRICS, bare, both
-from rollouts.scenarios import SCENARIOS, Scenario
+from rollouts.scenarios.registry import SCENARIOS
+from rollouts.scenarios.scenario import Scenario
 
 TAUGHT = [scenario for scenario in SCENARIOS.values() if scenario.teacher is not None]
 

@@ -7,6 +7,7 @@ import gc
 import logging
 import traceback
 from collections.abc import Callable, Coroutine, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -29,6 +30,7 @@ from rollouts.calls.fake_replies import (
 )
 from rollouts.calls.limiter import LocalLimiter
 from rollouts.calls.limits import Budget, Limits, Order, Outcome, Permit, Spending
+from rollouts.calls.notice import notice_to
 from rollouts.calls.prices import Price
 from rollouts.errors import BudgetSpent, RunStopped
 
@@ -88,7 +90,7 @@ def test_a_call_brings_back_all_that_the_endpoint_told(serve: Serve) -> None:
     assert (got.model, got.system_fingerprint, got.request_id) == ("m-0501", "fake", "req-7")
     assert (got.tokens_in, got.tokens_out, got.tokens_cached, got.tries) == (100, 10, 40, 1)
     assert got.cost_usd == pytest.approx((60 * 1 + 40 * 0.5 + 10 * 10) / 1e6)
-    assert limiter.status().spent == Spending(1, 110, got.cost_usd or 0)
+    assert limiter.status().spent == got.spent == Spending(1, 110, got.cost_usd or 0)
     assert got.answer_ms is not None
     assert got.total_ms is not None
     assert 50 <= got.answer_ms <= got.total_ms < 2000
@@ -214,6 +216,15 @@ def test_queue_pauses_and_answer_are_told_apart(serve: Serve) -> None:
     assert fake.most_in_flight == 1
 
 
+def test_no_try_is_begun_once_a_call_has_taken_its_time(serve: Serve) -> None:
+    """Six tries of 0.2 s each, and 0.3 s of patience: the second is under way by then, and is the last."""
+    fake = serve(lambda _request: broken("silence"))
+    settings = replace(SWIFT, time_limit_s=0.2, patience_s=0.3)
+    reply = asyncio.run(client(fake, settings=settings)(ask()))
+    assert reply.error is not None
+    assert (reply.error.kind, reply.tries, len(fake.requests)) == ("timeout", 2, 2)
+
+
 def test_retries_of_many_calls_are_spread_out(serve: Serve) -> None:
     """Eight calls fail at the same moment; their second tries come at different times."""
     asked: list[str] = []
@@ -261,7 +272,28 @@ def test_nobody_listens() -> None:
     reply = asyncio.run(once(ChatClient(gone, limiter, SWIFT)(ask(max_tokens=100))))
     assert reply.error is not None
     assert (reply.error.kind, reply.tries) == ("connection", SWIFT.tries)
-    assert limiter.status().spent == Spending(SWIFT.tries)
+    assert limiter.status().spent == reply.spent == Spending(SWIFT.tries)
+
+
+def test_a_request_whose_endpoint_does_not_say_what_it_cost_counts_as_estimated(serve: Serve) -> None:
+    """The question has 9 bytes: 9 // 3 + 8 = 11 tokens, and 100 for the reply; the first try ends without a word."""
+    fake = serve(
+        in_turn([broken("reset"), FakeReply(body={"choices": [{"message": {"content": "OK"}}], "usage": None})])
+    )
+    limiter = LocalLimiter(PATIENT)
+    prices = {"m": Price(input=1.0, output=10.0)}
+    told: list[tuple[int, Spending]] = []
+
+    async def note(tries: int, spent: Spending) -> None:
+        told.append((tries, spent))
+
+    request = ChatRequest("m", (ChatMessage("user", "nine byte"),), max_tokens=100)
+    with notice_to(note):
+        reply = asyncio.run(once(ChatClient(Endpoint(fake.base_url), limiter, SWIFT, prices)(request)))
+    assert (reply.content, reply.tries, reply.tokens_in, reply.cost_usd) == ("OK", 2, None, None)
+    one = Spending(1, 111, (11 * 1 + 100 * 10) / 1e6)
+    assert told == [(1, one), (2, Spending(2, 222, 2 * one.usd))]
+    assert limiter.status().spent == reply.spent == told[-1][1]
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ import pytest
 
 from rollouts.doom.cfg import STOCK_CFGS, cfg_path, load_cfg, wads_of
 from rollouts.errors import ScenarioError
-from rollouts.scenario import GameFile
+from rollouts.scenarios.scenario import GameFile
 
 
 def test_a_stock_cfg_goes_by_its_name_and_another_by_its_path(tmp_path: Path) -> None:

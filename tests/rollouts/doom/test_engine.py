@@ -11,7 +11,8 @@ import vizdoom
 
 from rollouts.doom.engine import ENGINE_VERSION, Engine, provenance
 from rollouts.errors import EngineLost, ScenarioError
-from rollouts.scenarios import SCENARIOS, EngineSetup
+from rollouts.scenarios.registry import SCENARIOS
+from rollouts.scenarios.scenario import EngineSetup
 from tests.console import lost_memory, newly_lost_memory
 
 SETUP = EngineSetup("defend_the_center.cfg")

@@ -19,7 +19,8 @@ from rollouts.doom.engine import Engine
 from rollouts.doom.environment import DoomEnvironment, make_environment
 from rollouts.errors import EngineLost
 from rollouts.records import Snapshot, Transition
-from rollouts.scenarios import PUBLISHED_SCENARIOS, SCENARIOS, Action, Capture, Environment, Outcome, Scenario
+from rollouts.scenarios.registry import PUBLISHED_SCENARIOS, SCENARIOS
+from rollouts.scenarios.scenario import Action, Capture, Environment, Outcome, Scenario
 
 pytestmark = pytest.mark.slow
 
@@ -389,7 +390,8 @@ def _lose_root_rights() -> None:
 
 def test_a_headless_box_with_read_only_home_and_folder_is_enough(tmp_path: Path) -> None:
     script = (
-        "import os\nfrom rollouts.doom.environment import make_environment\nfrom rollouts.scenarios import SCENARIOS\n"
+        "import os\nfrom rollouts.doom.environment import make_environment\n"
+        "from rollouts.scenarios.registry import SCENARIOS\n"
         "try:\n    open('mine', 'w')\nexcept PermissionError:\n    print('read-only')\n"
         "environment = make_environment(SCENARIOS['defend_the_center'], 'indexed')\n"
         "environment.reset(42106076, 0)\nprint(environment.step('attack', 4).health_after)\nenvironment.close()\n"
@@ -415,7 +417,8 @@ def test_a_headless_box_with_read_only_home_and_folder_is_enough(tmp_path: Path)
 def test_after_a_kill_the_engine_dies_too_and_leaves_no_shared_memory(tmp_path: Path) -> None:
     """Its segments have no names any more once both sides have them, so there is nothing to be left."""
     script = (
-        "import time\nfrom rollouts.doom.environment import DoomEnvironment\nfrom rollouts.scenarios import SCENARIOS\n"
+        "import time\nfrom rollouts.doom.environment import DoomEnvironment\n"
+        "from rollouts.scenarios.registry import SCENARIOS\n"
         "environment = DoomEnvironment(SCENARIOS['defend_the_center'], None)\n"
         "environment.reset(42106076, 0)\nenvironment.step('attack', 4)\n"
         "print(environment.engine_pid, flush=True)\ntime.sleep(60)\n"

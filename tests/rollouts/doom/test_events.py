@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from rollouts.doom.events import Counters, read_events
-from rollouts.scenarios import PassiveLoss
+from rollouts.scenarios.scenario import PassiveLoss
 
 BEFORE = Counters(health=60, ammo=10, kills=2, damage=40, items=0, weapon=2)
 ACID = PassiveLoss(health=8, every_tics=32)

@@ -7,7 +7,7 @@ import pytest
 
 from rollouts.doom.game_files import check_wad, here
 from rollouts.errors import ScenarioError
-from rollouts.scenario import GameFile
+from rollouts.scenarios.scenario import GameFile
 
 
 def test_what_was_read_elsewhere_lies_here_once() -> None:

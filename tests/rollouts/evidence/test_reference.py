@@ -20,7 +20,7 @@ from rollouts.plan import PlanGroup, make_plan
 from rollouts.policies.registry import make_policy
 from rollouts.run.run_folder import RunFolder
 from rollouts.run.run_record import make_run_record
-from rollouts.scenarios import PUBLISHED_SCENARIOS, find_scenario
+from rollouts.scenarios.registry import PUBLISHED_SCENARIOS, find_scenario
 from rollouts.store.storage import open_storage
 from rollouts.worker import Worker, WorkOrder
 

@@ -49,7 +49,7 @@ def test_what_is_missing_and_what_numbers_mean_stand_below(manifest: dict[str, A
     text = printed(manifest)
     for line in (AGREEMENT_NOTE, RATE_NOTE, "3 of 6 episodes completed, 3 owed"):
         assert line in text
-    assert "Brier and ECE leave out 1 decisions without usable probabilities" in text
+    assert "Brier and ECE leave out 1 decision without usable probabilities" in text
     assert f"manifest: {manifest['location']}/manifest.json" in text
     assert SELF_CHECK not in text
 

@@ -125,6 +125,12 @@ def test_a_look_at_the_first_rows_in_this_process_does_not_part_the_workers(run:
         assert sorted(keys(one_pass(dataset, workers))) == keys_of(run, SIZES)
 
 
+def test_an_iterator_that_gives_nothing_is_no_pass(run: CommittedRun) -> None:
+    dataset, other = torch_dataset(place(run), KEY), torch_dataset(place(run), KEY)
+    iter(dataset)
+    assert one_pass(dataset) == one_pass(other)
+
+
 def test_rows_are_dicts_of_python_values_and_an_rgb_tensor(run: CommittedRun) -> None:
     dataset = torch_dataset(place(run), ["tick", "frame", "teacher_action", "confidence", "options"], shuffle=False)
     row = next(iter(dataset))
@@ -204,6 +210,8 @@ def test_a_position_of_another_reading_is_refused(run: CommittedRun, tmp_path: P
     grown = row_run(tmp_path, (*SIZES, 2))
     with pytest.raises(UsageError, match=r"another reading: rows 18, now 20$"):
         torch_dataset(place(grown), KEY, seed=1).load_state_dict(state)
+    filtered = torch_dataset(place(run), KEY, seed=1, policy="oracle")
+    filtered.load_state_dict(state)
     resumed = torch_dataset(place(run), KEY, seed=1)
     resumed.load_state_dict(state)
     with pytest.raises(UsageError, match=r"^the stored position is of workers \[0\] of 1, and this is worker 0 of 2$"):

@@ -13,7 +13,7 @@ from rollouts.policies.base import ActsInBatches, Question
 from rollouts.policies.causal_lm import prompt_of
 from rollouts.policies.registry import make_policy
 from rollouts.records import Snapshot
-from rollouts.scenarios import SCENARIOS
+from rollouts.scenarios.registry import SCENARIOS
 from tests import language_models
 
 pytest.importorskip("torch", reason="torch is an extra")

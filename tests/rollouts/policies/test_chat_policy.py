@@ -35,7 +35,7 @@ from rollouts.policies.chat import ChatPolicy
 from rollouts.policies.chat_prompt import chat_prompt
 from rollouts.policies.model_settings import ModelSettings
 from rollouts.records import Answer
-from rollouts.scenarios import SCENARIOS
+from rollouts.scenarios.registry import SCENARIOS
 from tests.model_calls import KEY, OPTIONS, SWIFT, Calls, picture, requiring, seen
 
 SCENARIO = SCENARIOS["defend_the_center"]

@@ -14,7 +14,7 @@ from rollouts.policies.chat_prompt import chat_prompt, system_text, turn_text
 from rollouts.policies.model_settings import ANSWERS, OBSERVES, ModelSettings, Observe
 from rollouts.policies.reply_rules import Wanted
 from rollouts.records import Snapshot
-from rollouts.scenarios import SCENARIOS
+from rollouts.scenarios.registry import SCENARIOS
 
 ROOT = Path(__file__).parents[3]
 FILE = ROOT / "rollouts" / "policies" / "prompts" / "chat.en.txt"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rollouts.errors import UsageError
-from rollouts.policies.checkpoints import check_folder, hash_of, need
+from rollouts.policies.checkpoints import check_file, check_folder, hash_of, need
 
 
 def test_a_missing_extra_is_one_line_with_the_command() -> None:
@@ -45,3 +45,12 @@ def test_the_hash_knows_names_and_contents_but_no_order(tmp_path: Path) -> None:
 def test_a_folder_that_is_none(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=f'"{tmp_path}/no" on .*: no such folder'):
         check_folder(tmp_path / "no", "transformers:no")
+    (tmp_path / "file").write_text("no folder")
+    with pytest.raises(UsageError, match=f'"{tmp_path}/file" on .*: is a file, not a folder'):
+        check_folder(tmp_path / "file", "transformers:file")
+
+
+def test_a_folder_in_the_place_of_a_file(tmp_path: Path) -> None:
+    (tmp_path / "a.onnx").mkdir()
+    with pytest.raises(UsageError, match=f'"{tmp_path}/a.onnx" on .*: is a folder, not a file'):
+        check_file(tmp_path / "a.onnx", ".onnx", "onnx:a.onnx")

@@ -16,7 +16,7 @@ from rollouts.policies.base import PolicyContext
 from rollouts.policies.choice import ChoicePolicy
 from rollouts.policies.model_settings import ModelSettings
 from rollouts.records import Answer
-from rollouts.scenarios import SCENARIOS
+from rollouts.scenarios.registry import SCENARIOS
 from tests.model_calls import KEY, OPTIONS, SWIFT, Calls, seen
 
 Ask = Callable[..., tuple[Answer, FakeEndpoint]]

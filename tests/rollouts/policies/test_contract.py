@@ -83,6 +83,15 @@ def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
             "    def reset(self, key, rng): ...",
             "policy 'mine:Mine' has reset(key, rng), which only one with act(…) is told: add act",
         ),
+        (
+            "class Mine(Good):\n    def act(self, snapshot, text, options, instructions) -> str: ...",
+            "policy 'mine:Mine': act is declared to return str: it must return a rollouts.records.Answer",
+        ),
+        (
+            "class Mine(Good):\n    def act_batch(self, questions) -> 'dict': ...",
+            "policy 'mine:Mine': act_batch is declared to return dict: it must return one rollouts.records.Answer a "
+            "question",
+        ),
     ],
 )
 def test_what_is_missing_is_said(written: Any, code: str, says: str) -> None:
@@ -109,6 +118,75 @@ def test_an_extra_that_a_module_lacks_is_named(written: Any, monkeypatch: pytest
     spec = written("import torch\nclass Mine(Good): pass")
     with pytest.raises(UsageError, match=r"cannot import 'mine' .*; pip install 'doom-rollouts\[torch\]'$"):
         make_policy(spec, COUNTING)
+
+
+TEXT_ONLY = "class Mine:\n    describe = Good.describe\n    def predict_choice(self, text, options, instructions): "
+
+
+@pytest.mark.parametrize(
+    ("code", "says"),
+    [
+        (
+            "class Mine(Good):\n    def __init__(self): raise ValueError('bad weights path X')",
+            "cannot be made: ValueError: bad weights path X",
+        ),
+        (
+            "class Mine(Good):\n    def __init__(self): raise SystemExit(3)",
+            "cannot be made: SystemExit: 3",
+        ),
+        (
+            "class Mine(Good):\n    def close(self): raise OSError('gone')",
+            "cannot be looked at: OSError: gone",
+        ),
+        (
+            TEXT_ONLY + "return options[0]",
+            "the answer is none: TypeError: it answered with a str, not a rollouts.records",
+        ),
+        (
+            TEXT_ONLY + "return None",
+            "the answer is none: TypeError: it answered with a NoneType, not a rollouts.records",
+        ),
+        (TEXT_ONLY + "return Answer(options[0], confidence='high')", "TypeError: confidence is str, not"),
+        (TEXT_ONLY + "return Answer(options[0], ['a'])", "the answer is none: AttributeError"),
+    ],
+)
+@pytest.mark.parametrize("form", ["mine:Mine", "mixture:0.5:mine:Mine"])
+def test_what_only_making_and_asking_it_shows_is_one_line_before_anything_starts(
+    written: Any, capsys: pytest.CaptureFixture[str], form: str, code: str, says: str
+) -> None:
+    written(code)
+    words = ("--scenario", "defend_the_center", "--pool", "local", "--frames", "none", "--run-id", "r")
+    assert main(["run", "--policy", form, *words]) == 2
+    (line,) = capsys.readouterr().err.strip().splitlines()
+    assert says in line
+    assert f"policy '{form}'" in line
+    assert not Path("runs/r").exists()
+
+
+@pytest.mark.slow
+def test_one_that_raises_or_answers_with_no_option_when_it_is_tried_out_plays(written: Any) -> None:
+    """An exception of its own and a choice that is none are data, at the start as in a game."""
+    words = (
+        "--scenario",
+        "defend_the_center",
+        "--seeds",
+        "0:1",
+        "--step-cap",
+        "3",
+        "--pool",
+        "local",
+        "--grade",
+        "none",
+    )
+    for number, code in enumerate(("return Answer('fly')", "raise ValueError('no')"), 1):
+        spec = written(TEXT_ONLY + code)
+        assert main(["run", "--policy", spec, *words, "--frames", "none", "--run-id", f"r{number}"]) == 1
+        assert Path(f"runs/r{number}/episodes").exists()
+
+
+def test_a_dry_run_asks_nothing(written: Any) -> None:
+    spec = written(TEXT_ONLY + "return options[0]")
+    assert main(["run", "--policy", spec, "--pool", "local", "--dry-run"]) == 0
 
 
 def test_a_policy_that_needs_a_gpu_says_so_before_anything_starts(

@@ -14,7 +14,7 @@ from rollouts.policies.base import Question
 from rollouts.policies.network import NetworkPolicy
 from rollouts.policies.registry import make_policy
 from rollouts.records import Frame, Snapshot
-from rollouts.scenarios import SCENARIOS
+from rollouts.scenarios.registry import SCENARIOS
 from tests.doubles import COUNTING
 from tests.onnx_files import count_words, mean_colour
 

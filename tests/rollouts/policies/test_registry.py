@@ -10,7 +10,7 @@ from rollouts.policies.base import ActsInBatches, HasReset, Question
 from rollouts.policies.registry import NEEDS_TEACHER, check_policy, make_policy
 from rollouts.policies.text_only import TextOnlyPolicy
 from rollouts.records import Answer, EpisodeKey, Snapshot
-from rollouts.scenarios import SCENARIOS
+from rollouts.scenarios.registry import SCENARIOS
 from tests.doubles import COUNTING, counting_scenario
 
 MODELS = frozenset({"chat", "choice"})

@@ -8,27 +8,22 @@ import stat
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from queue import Queue
 
-import numpy as np
 import pytest
 
-from rollouts.errors import PolicyError
-from rollouts.policies.base import Question
-from rollouts.policies.batching import Outcome
-from rollouts.policies.socket_line import SocketDoor, SocketLine
-from rollouts.records import Answer, Frame, Snapshot
+from rollouts.errors import RunStopped
+from rollouts.policies.server_messages import read_outcome
+from rollouts.policies.socket_line import MOST_BYTES, SocketDoor, SocketLine
 
 
-async def ask(name: str, who: str, question: Question) -> Outcome:
-    """Says what it heard; `hang` never answers."""
-    if question.text == "hang":
+async def reply(message: bytes) -> bytes:
+    """Says what it heard, backwards; `hang` never answers, `much` is answered with too much."""
+    if message == b"hang":
         await asyncio.sleep(3600)
-    if question.text == "wrong":
-        return PolicyError("ValueError: wrong")
-    frame = question.snapshot.frame
-    return Answer(f"{name} {who} {question.text}", raw_reply=None if frame is None else str(int(frame.pixels.sum())))
+    return b"\0" * (MOST_BYTES + 1) if message == b"much" else message[::-1]
 
 
 @pytest.fixture
@@ -38,7 +33,7 @@ def door() -> Iterator[str]:
     over = threading.Event()
 
     async def main() -> None:
-        opened = SocketDoor(ask)
+        opened = SocketDoor(reply)
         told.put(await opened.open())
         await asyncio.to_thread(over.wait)
         await opened.close()
@@ -52,31 +47,24 @@ def door() -> Iterator[str]:
     assert not Path(path).exists()
 
 
-def question(text: str, frame: Frame | None = None) -> Question:
-    return Question(Snapshot(0, frame=frame), text, ("a", "b"), None)
-
-
 def test_what_goes_through(door: str) -> None:
-    """A frame larger than any buffer on the way, too."""
+    """Nothing at all, and what is larger than any buffer on the way, too."""
     line = SocketLine(door, 10.0)
-    frame = Frame(np.full((1000, 1000, 3), 2, np.uint8))
-    assert line.ask("policy", "me", question("hello", frame)) == Answer("policy me hello", raw_reply="6000000")
-    outcome = line.ask("policy", "me", question("wrong"))
-    assert isinstance(outcome, PolicyError)
-    assert str(outcome) == "ValueError: wrong"
+    for message in (b"hello", b"", bytes(range(256)) * 10_000):
+        assert line.ask(message) == message[::-1]
     line.close()
 
 
 def test_many_lines_at_once(door: str) -> None:
-    def talk(who: int) -> list[str | None]:
+    def talk(who: int) -> list[str]:
         line = SocketLine(door, 10.0)
-        said = [line.ask("p", str(who), question(str(n))) for n in range(20)]
+        said = [line.ask(f"{who}:{n}".encode())[::-1].decode() for n in range(20)]
         line.close()
-        return [outcome.choice for outcome in said if isinstance(outcome, Answer)]
+        return said
 
     with ThreadPoolExecutor(16) as pool:
         for who, said in enumerate(pool.map(talk, range(16))):
-            assert said == [f"p {who} {n}" for n in range(20)]
+            assert said == [f"{who}:{n}" for n in range(20)]
 
 
 def test_only_our_user_can_enter(door: str) -> None:
@@ -91,8 +79,37 @@ def test_nobody_there(tmp_path: Path) -> None:
 def test_no_answer_in_time(door: str) -> None:
     line = SocketLine(door, 0.2)
     with pytest.raises(TimeoutError):
-        line.ask("p", "me", question("hang"))
+        line.ask(b"hang")
     line.close()
+
+
+def test_a_message_that_is_too_long_is_not_sent(door: str) -> None:
+    line = SocketLine(door, 10.0)
+    with pytest.raises(RunStopped, match=r"^a question to the policy server has 67,108,865 bytes: must be at most 67,"):
+        line.ask(b"\0" * (MOST_BYTES + 1))
+    assert line.ask(b"abc") == b"cba"
+    line.close()
+
+
+def test_a_reply_that_is_too_long_is_not_read(door: str) -> None:
+    line = SocketLine(door, 10.0)
+    with pytest.raises(RunStopped, match=r"^a reply of the policy server has 67,108,865 bytes: must be at most 67,"):
+        line.ask(b"much")
+    line.close()
+
+
+def test_who_announces_too_much_is_told_so_and_shut_out_and_nobody_else_is(door: str) -> None:
+    """Nothing of it is read: who cannot be understood cannot make the server hold 4 GiB."""
+    with socket.socket(socket.AF_UNIX) as foreign, closing(SocketLine(door, 10.0)) as ours:
+        foreign.connect(door)
+        foreign.sendall(b"\xff\xff\xff\xff")
+        told = b""
+        while part := foreign.recv(65536):
+            told += part
+        outcome = read_outcome(told[4:])
+        assert isinstance(outcome, RunStopped)
+        assert str(outcome) == "a question to the policy server has 4,294,967,295 bytes: must be at most 67,108,864"
+        assert ours.ask(b"abc") == b"cba"
 
 
 def test_the_other_end_goes_away_in_the_middle_of_an_answer(tmp_path: Path) -> None:
@@ -105,5 +122,5 @@ def test_the_other_end_goes_away_in_the_middle_of_an_answer(tmp_path: Path) -> N
         other.sendall(b"\x00\x00\x00\x09abc")
         other.close()
         with pytest.raises(OSError, match=r"went away|Broken pipe|reset"):
-            line.ask("p", "me", question("hello"))
+            line.ask(b"hello")
         line.close()

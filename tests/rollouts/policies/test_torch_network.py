@@ -16,7 +16,7 @@ from rollouts.policies.network import NetworkPolicy
 from rollouts.policies.network_card import NetworkCard
 from rollouts.policies.registry import make_policy
 from rollouts.records import Frame, Snapshot
-from rollouts.scenarios import SCENARIOS
+from rollouts.scenarios.registry import SCENARIOS
 from tests.doubles import COUNTING
 
 torch = pytest.importorskip("torch", reason="torch is an extra")

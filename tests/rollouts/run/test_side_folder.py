@@ -124,6 +124,21 @@ def test_calls_take_whatever_number_is_free(side: SideFolder, lease: Lease) -> N
     assert side.spent() == Spending(calls=4, tokens=22)
 
 
+def test_what_calls_have_spent_is_what_they_counted_and_not_what_the_endpoint_happened_to_say(
+    side: SideFolder, lease: Lease
+) -> None:
+    """One that was told, one whose first try was lost, one that nobody waited for, one from before this was kept."""
+    counted = {"tries": 1, "tokens_in": 10, "tokens_out": 1, "cost_usd": 0.5, "budget_tokens": 11, "budget_usd": 0.5}
+    lost = {**counted, "tries": 2, "budget_tokens": 111, "budget_usd": 1.5}
+    abandoned = {"tries": 1, "budget_tokens": 100, "budget_usd": 1.0, "tokens_in": None, "tokens_out": None}
+    before = {"tries": 1, "tokens_in": 3, "tokens_out": 4, "cost_usd": 0.25}
+    rows = [
+        call(1, str(n)) | columns for n, columns in enumerate((counted, lost, {**abandoned, "cost_usd": None}, before))
+    ]
+    side.promote(lease, staged(side, lease.next_attempt(), [("calls", rows)]))
+    assert side.spent() == Spending(5, 11 + 111 + 100 + 7, 0.5 + 1.5 + 1.0 + 0.25)
+
+
 def test_an_attempt_of_another_drivers_time_counts_for_nothing(side: SideFolder, lease: Lease) -> None:
     with pytest.raises(TryVoid, match="another driver's time"):
         side.promote(lease, staged(side, "e0-dead-7", [("grades", [grade(1)])]))

@@ -194,7 +194,7 @@ def test_what_is_not_there_is_null_and_the_schema_stays(tmp_path: Path) -> None:
     }
     assert (row["asked"], row["n_visible"], row["events"]) == (False, 0, [])
     assert pq.read_schema(tmp_path / "spool").equals(STEPS)
-    assert pq.read_schema(tmp_path / "spool").metadata[b"schema_version"] == b"2"
+    assert pq.read_schema(tmp_path / "spool").metadata[b"schema_version"] == b"3"
 
 
 def test_probabilities_are_kept_as_the_policy_gave_them(tmp_path: Path) -> None:
