@@ -174,18 +174,30 @@ def _train(lesson: Lesson, rows: Rows, path: Path) -> None:
     print(f"{path.name}: {len(rows.done):,} rows, loss {loss:.3f}", flush=True)
 
 
-def evaluate(lesson: Lesson, run_id: str, policies: Sequence[str], seeds: tuple[int, ...]) -> list[tuple[float, ...]]:
-    """Of each policy the metric of each seed's first episode, in the order of the seeds."""
+@dataclass(frozen=True)
+class Outcome:
+    """A policy's games: the metric of each seed's first episode, in the order of the seeds, and how often it did what
+    the teacher would have done in its place."""
+
+    values: tuple[float, ...]
+    agreement: float
+
+
+def evaluate(lesson: Lesson, run_id: str, policies: Sequence[str], seeds: tuple[int, ...]) -> list[Outcome]:
+    """Of each policy what it came to."""
     folder = play(lesson, run_id, policies, seeds)
     metric = SCENARIOS[lesson.scenario].metric.name
     results = json.loads((folder / "manifest.json").read_text())["results"]
-    return [tuple(episode["value"] for episode in block[f"{metric}_by_episode"]) for block in results]
+    values = [tuple(episode["value"] for episode in block[f"{metric}_by_episode"]) for block in results]
+    agreements = [block["rubric_agreement"]["agreement"] for block in results]
+    return [Outcome(*both) for both in zip(values, agreements, strict=True)]
 
 
 def report(lesson: Lesson, rounds: Sequence[Round], seeds: tuple[int, ...], begun_s: float) -> dict[str, object]:
     """The last network beside the teacher, on the same seeds, which nothing was learned on."""
     scenario, network = SCENARIOS[lesson.scenario], lesson.network(len(rounds) - 1)
-    learned, taught = evaluate(lesson, "evaluation", (f"torch:{network}", "oracle"), seeds)
+    policies = (f"torch:{network}", "oracle")
+    learned, taught = (outcome.values for outcome in evaluate(lesson, "evaluation", policies, seeds))
     apart = interval([one - other for one, other in zip(learned, taught, strict=True)])
     took_s = time.monotonic() - begun_s
     print(f"{scenario.metric.name} on {len(seeds)} seeds that nothing was learned on, mean [95 %]: network ", end="")
