@@ -25,6 +25,7 @@ import numpy as np
 from benchmarks.paired import interval, seeds_of
 from examples.dagger import EVALUATION_SEEDS, Lesson, Round, evaluate, learn
 from rollouts.errors import RolloutsError, UsageError
+from rollouts.naming import counted
 from rollouts.scenarios.registry import SCENARIOS
 
 ROWS = (250, 500, 1_000, 2_000, 5_000)
@@ -124,7 +125,7 @@ def table(curve: Curve) -> str:
         agreed = " and ".join(f"{curve.agreement(arm, rows):.3f}" for arm in ARMS)
         apart = interval([one - other for one, other in zip(daggered, cloned, strict=True)])
         lines.append(f"| {rows:,} | {interval(cloned)} | {interval(daggered)} | {apart} | {agreed} |")
-    told = f"teacher {interval(curve.teacher)}; {curve.learners} learners, {len(curve.seeds)} seeds"
+    told = f"teacher {interval(curve.teacher)}; {counted(curve.learners, 'learner')} of each, {counted(len(curve.seeds), 'seed')}"
     return "\n".join([*lines, "", f"{curve.scenario}, {curve.metric}: {told}."])
 
 
@@ -155,7 +156,7 @@ def draw(curve: Curve, path: Path) -> None:
     agreed.set(ylabel="does what the teacher would do", title="in the games that it plays itself")
     played.legend(loc="lower right")
     path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=110, metadata={"Date": None} if path.suffix == ".svg" else None)
+    figure.savefig(path, dpi=110)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -166,10 +167,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--learners", type=int, default=3, help="how often each arm is learned from the start")
     parser.add_argument("--pool", choices=("ray", "local"), default="ray")
     parser.add_argument("--out", type=Path, help="where runs and networks are kept (runs/curve/SCENARIO)")
-    parser.add_argument("--picture", type=Path, help="docs/learning_curve_SCENARIO.svg; the numbers lie beside it")
+    parser.add_argument("--picture", type=Path, help="docs/learning_curve_SCENARIO.png; the numbers lie beside it")
     parser.add_argument("--draw-only", action="store_true")
     asked = parser.parse_args(arguments)
-    picture = asked.picture or Path(f"docs/learning_curve_{asked.scenario}.svg")
+    picture = asked.picture or Path(f"docs/learning_curve_{asked.scenario}.png")
     out = asked.out or Path("runs/curve", asked.scenario)
     try:
         if not asked.draw_only:
