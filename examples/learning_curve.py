@@ -125,7 +125,8 @@ def table(curve: Curve) -> str:
         agreed = " and ".join(f"{curve.agreement(arm, rows):.3f}" for arm in ARMS)
         apart = interval([one - other for one, other in zip(daggered, cloned, strict=True)])
         lines.append(f"| {rows:,} | {interval(cloned)} | {interval(daggered)} | {apart} | {agreed} |")
-    told = f"teacher {interval(curve.teacher)}; {counted(curve.learners, 'learner')} of each, {counted(len(curve.seeds), 'seed')}"
+    learners, seeds = counted(curve.learners, "learner"), counted(len(curve.seeds), "seed")
+    told = f"teacher {interval(curve.teacher)}; {learners} of each, {seeds}"
     return "\n".join([*lines, "", f"{curve.scenario}, {curve.metric}: {told}."])
 
 
