@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader
 
 from examples.fitting import fit
-from rollouts.errors import RolloutsError
+from rollouts.errors import RolloutsError, UsageError
 from rollouts.policies.network_card import NetworkCard
 from rollouts.policies.network_inputs import Words
 from rollouts.policies.torch_architectures import build, save_network
@@ -70,7 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         loss = learn(asked.run, asked.scenario, asked.save, asked.steps, asked.seed)
     except RolloutsError as error:
         print(f"words: {error}", file=sys.stderr)
-        return 2
+        return 2 if isinstance(error, UsageError) else 1
     print(f"{asked.save}: loss {loss:.3f}")
     return 0
 
