@@ -458,6 +458,13 @@ def test_a_budget_of_a_run_keeps_what_was_played(console: Console) -> None:
     assert said.requests == ()
 
 
+def test_a_model_that_was_never_asked_has_no_line_about_calls(console: Console) -> None:
+    said = console("grade", "runs/r", *LLM, "--base-url", "ENDPOINT", "--budget-calls", "0")
+    assert (said.code, said.requests) == (1, ())
+    assert "graded 0 of 2, 2 owed" in said.out
+    assert "calls (llm" not in said.out
+
+
 # Feedback and credit
 
 
