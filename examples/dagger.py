@@ -17,7 +17,7 @@ import json
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from math import ceil
 from pathlib import Path
 
@@ -28,7 +28,7 @@ from benchmarks.paired import interval, seeds_of
 from examples.fitting import fit
 from rollouts.commands.flags import GradingFlags, RunFlags
 from rollouts.commands.run import run
-from rollouts.errors import RolloutsError
+from rollouts.errors import RolloutsError, UsageError
 from rollouts.policies.network_card import NetworkCard
 from rollouts.policies.network_inputs import Frames
 from rollouts.policies.torch_architectures import build, save_network
@@ -41,8 +41,10 @@ from rollouts.store.storage import open_storage
 VIEWS: Mapping[str, Frames] = {
     "defend_the_center": Frames((40, 160), crop=(80, 160, 0, 320)),
     "health_gathering": Frames((76, 160), crop=(88, 240, 0, 320)),
+    "defend_the_line": Frames((40, 160), crop=(80, 160, 0, 320)),
+    "health_gathering_supreme": Frames((76, 160), crop=(88, 240, 0, 320)),
 }
-"""What the network looks at, where that is not the whole frame: the band that things stand in."""
+"""The band that things stand in, at half the resolution; elsewhere the network sees the whole frame at a quarter."""
 EVALUATION_SEEDS = 16
 FIRST_SEED = 3_000_000_000
 """Above those that any scenario is evaluated on."""
@@ -71,7 +73,7 @@ class Lesson:
     @property
     def card(self) -> NetworkCard:
         """Each of the three convolutions halves the picture; the grid is as fine as the last one's."""
-        view = VIEWS.get(self.scenario, Frames((120, 160)))
+        view = VIEWS.get(self.scenario, Frames((60, 80)))
         assert view.size is not None
         grid = [ceil(side / 8) for side in view.size]
         settings = {"widths": [8, 16, 32], "grid": grid}
@@ -110,12 +112,23 @@ class Rows:
 
 def learn(lesson: Lesson, rounds: Sequence[Round]) -> Iterator[Path]:
     """A network after each round, trained from nothing on the rows of all rounds up to it."""
+    _check_same(lesson, rounds)
     rows = Rows()
     for number, this in enumerate(rounds):
         rows.add(collect(lesson, number, this), lesson.card, this.rows)
         if not lesson.network(number).exists():
             _train(lesson, rows, lesson.network(number))
         yield lesson.network(number)
+
+
+def _check_same(lesson: Lesson, rounds: Sequence[Round]) -> None:
+    """What is there is gone on with, so it must be of the same lesson. Errors: UsageError."""
+    told = {"scenario": lesson.scenario, "seed": lesson.seed, "steps": lesson.steps, "rounds": [*map(asdict, rounds)]}
+    path = lesson.out / "lesson.json"
+    if path.exists() and json.loads(path.read_text()) != told:
+        raise UsageError(f"{lesson.out} holds another lesson: {path.read_text()}; give another --out")
+    lesson.out.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(told))
 
 
 def collect(lesson: Lesson, number: int, this: Round) -> Path:
@@ -161,18 +174,30 @@ def _train(lesson: Lesson, rows: Rows, path: Path) -> None:
     print(f"{path.name}: {len(rows.done):,} rows, loss {loss:.3f}", flush=True)
 
 
-def evaluate(lesson: Lesson, run_id: str, policies: Sequence[str], seeds: tuple[int, ...]) -> list[tuple[float, ...]]:
-    """Of each policy the metric of each seed's first episode, in the order of the seeds."""
+@dataclass(frozen=True)
+class Outcome:
+    """A policy's games: the metric of each seed's first episode, in the order of the seeds, and how often it did what
+    the teacher would have done in its place."""
+
+    values: tuple[float, ...]
+    agreement: float
+
+
+def evaluate(lesson: Lesson, run_id: str, policies: Sequence[str], seeds: tuple[int, ...]) -> list[Outcome]:
+    """Of each policy what it came to."""
     folder = play(lesson, run_id, policies, seeds)
     metric = SCENARIOS[lesson.scenario].metric.name
     results = json.loads((folder / "manifest.json").read_text())["results"]
-    return [tuple(episode["value"] for episode in block[f"{metric}_by_episode"]) for block in results]
+    values = [tuple(episode["value"] for episode in block[f"{metric}_by_episode"]) for block in results]
+    agreements = [block["rubric_agreement"]["agreement"] for block in results]
+    return [Outcome(*both) for both in zip(values, agreements, strict=True)]
 
 
 def report(lesson: Lesson, rounds: Sequence[Round], seeds: tuple[int, ...], begun_s: float) -> dict[str, object]:
     """The last network beside the teacher, on the same seeds, which nothing was learned on."""
     scenario, network = SCENARIOS[lesson.scenario], lesson.network(len(rounds) - 1)
-    learned, taught = evaluate(lesson, "evaluation", (f"torch:{network}", "oracle"), seeds)
+    policies = (f"torch:{network}", "oracle")
+    learned, taught = (outcome.values for outcome in evaluate(lesson, "evaluation", policies, seeds))
     apart = interval([one - other for one, other in zip(learned, taught, strict=True)])
     took_s = time.monotonic() - begun_s
     print(f"{scenario.metric.name} on {len(seeds)} seeds that nothing was learned on, mean [95 %]: network ", end="")
@@ -195,6 +220,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     asked = parser.parse_args(arguments)
     if asked.betas[0] != 1 or not all(0 <= beta <= 1 for beta in asked.betas):
         parser.error("--betas must begin with 1 (there is no network yet) and lie between 0 and 1")
+    if min(asked.rows, asked.steps, asked.evaluation_seeds) < 1:
+        parser.error("--rows, --steps and --evaluation-seeds must be 1 or more")
     begun_s = time.monotonic()
     out = asked.out or Path("runs/dagger", asked.scenario)
     lesson = Lesson(asked.scenario, out.absolute(), asked.seed, asked.steps, asked.pool)
@@ -204,7 +231,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"the newest network: {network}", flush=True)
         told = report(lesson, rounds, seeds_of(SCENARIOS[asked.scenario], asked.evaluation_seeds), begun_s)
     except RolloutsError as error:
-        sys.exit(f"dagger: {error}")
+        print(f"dagger: {error}", file=sys.stderr)
+        return 2 if isinstance(error, UsageError) else 1
     (lesson.out / "report.json").write_text(json.dumps(told))
     return 0
 

@@ -12,8 +12,11 @@ from torch import Tensor, nn
 def fit(network: nn.Module, batches: Iterable[tuple[Tensor, Tensor]], steps: int) -> float:
     """Train in place on `steps` batches: what was seen (n, …), and the numbers of the teacher's actions (n,) int64.
 
-    Returns the mean loss of the last tenth of the steps.
+    In one thread, for the rest of the process too: sums are then made in one order, so that the same batches give the
+    same network however many cores there are; and networks this small gain little from more. Returns the mean loss of
+    the last tenth of the steps.
     """
+    torch.set_num_threads(1)
     optimizer = torch.optim.AdamW(network.parameters(), weight_decay=1e-4)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=2e-3, total_steps=steps)
     losses: list[float] = []

@@ -24,7 +24,8 @@ import numpy as np
 
 from benchmarks.paired import interval, seeds_of
 from examples.dagger import EVALUATION_SEEDS, Lesson, Round, evaluate, learn
-from rollouts.errors import RolloutsError
+from rollouts.errors import RolloutsError, UsageError
+from rollouts.naming import counted
 from rollouts.scenarios.registry import SCENARIOS
 
 ROWS = (250, 500, 1_000, 2_000, 5_000)
@@ -33,12 +34,14 @@ ARMS = ("cloning", "dagger")
 
 @dataclass(frozen=True)
 class Point:
-    """What one learner came to with so many rows: the metric of each evaluation seed."""
+    """What one learner came to with so many rows: the metric of each evaluation seed, and its agreement with the
+    teacher in the games that it played itself."""
 
     arm: str
     rows: int
     learner: int
     values: tuple[float, ...]
+    agreement: float
 
 
 @dataclass(frozen=True)
@@ -55,6 +58,10 @@ class Curve:
         """Seed by seed, the mean over learners."""
         found = [point.values for point in self.points if (point.arm, point.rows) == (arm, rows)]
         return tuple(np.mean(found, axis=0).tolist())
+
+    def agreement(self, arm: str, rows: int) -> float:
+        """The mean over learners."""
+        return float(np.mean([point.agreement for point in self.points if (point.arm, point.rows) == (arm, rows)]))
 
     def rows(self) -> list[int]:
         return sorted({point.rows for point in self.points})
@@ -91,8 +98,8 @@ def measure(lesson: Lesson, arm: str, rows: Sequence[int], seeds: tuple[int, ...
     totals = list(accumulate(each.rows for each in rounds))
     for total, network in zip(totals, learn(lesson, rounds), strict=True):
         if total in rows:
-            (values,) = evaluate(lesson, f"evaluation-{total}", (f"torch:{network}",), seeds)
-            yield Point(arm, total, lesson.seed, values)
+            (outcome,) = evaluate(lesson, f"evaluation-{total}", (f"torch:{network}",), seeds)
+            yield Point(arm, total, lesson.seed, outcome.values, outcome.agreement)
 
 
 def measured(scenario: str, out: Path, rows: Sequence[int], learners: int, pool: str) -> Iterator[Curve]:
@@ -104,17 +111,22 @@ def measured(scenario: str, out: Path, rows: Sequence[int], learners: int, pool:
         for arm in ARMS:
             lesson = Lesson(scenario, out / f"{arm}-{learner}", learner, pool=pool)
             points += measure(lesson, arm, rows, seeds)
-        yield Curve(scenario, SCENARIOS[scenario].metric.name, seeds, teacher, tuple(points))
+        yield Curve(scenario, SCENARIOS[scenario].metric.name, seeds, teacher.values, tuple(points))
 
 
 def table(curve: Curve) -> str:
     """In Markdown, a line a number of rows: means with 95 % bootstrap intervals over the evaluation seeds."""
-    lines = ["| rows | cloning | dagger | dagger - cloning, paired |", "|---|---|---|---|"]
+    lines = [
+        f"| rows | cloning, {curve.metric} | dagger, {curve.metric} | dagger - cloning, paired | agreement of both |",
+        "|---|---|---|---|---|",
+    ]
     for rows in curve.rows():
         cloned, daggered = (curve.of(arm, rows) for arm in ARMS)
+        agreed = " and ".join(f"{curve.agreement(arm, rows):.3f}" for arm in ARMS)
         apart = interval([one - other for one, other in zip(daggered, cloned, strict=True)])
-        lines.append(f"| {rows:,} | {interval(cloned)} | {interval(daggered)} | {apart} |")
-    told = f"teacher {interval(curve.teacher)}; {curve.learners} learners, {len(curve.seeds)} seeds"
+        lines.append(f"| {rows:,} | {interval(cloned)} | {interval(daggered)} | {apart} | {agreed} |")
+    learners, seeds = counted(curve.learners, "learner"), counted(len(curve.seeds), "seed")
+    told = f"teacher {interval(curve.teacher)}; {learners} of each, {seeds}"
     return "\n".join([*lines, "", f"{curve.scenario}, {curve.metric}: {told}."])
 
 
@@ -122,25 +134,30 @@ def draw(curve: Curve, path: Path) -> None:
     """The picture as SVG or PNG, by the name's ending. Imports matplotlib (extra `report`)."""
     from matplotlib.figure import Figure  # noqa: PLC0415  an extra, and not needed to measure
 
-    figure = Figure(figsize=(7, 4), layout="constrained")
-    axes = figure.add_subplot()
+    figure = Figure(figsize=(9, 4), layout="constrained")
+    played, agreed = figure.subplots(1, 2)
     taught = interval(curve.teacher)
-    axes.axhline(taught.mean, color="0.4", linestyle="--", label="teacher (the written rule)")
-    axes.axhspan(taught.low, taught.high, color="0.4", alpha=0.12, linewidth=0)
-    for arm, colour, shift in zip(ARMS, ("tab:blue", "tab:orange"), (0.98, 1.02), strict=True):
+    played.axhline(taught.mean, color="0.4", linestyle="--", label="teacher (the written rule)")
+    played.axhspan(taught.low, taught.high, color="0.4", alpha=0.12, linewidth=0)
+    for arm, colour, shift in zip(ARMS, ("tab:blue", "tab:orange"), (0.97, 1.03), strict=True):
+        at = [rows * shift for rows in curve.rows()]
         spread = [interval(curve.of(arm, rows)) for rows in curve.rows()]
-        bars = np.abs(np.array([[each.low - each.mean, each.high - each.mean] for each in spread]).T)
-        at, means = [rows * shift for rows in curve.rows()], [each.mean for each in spread]
-        axes.errorbar(at, means, bars, color=colour, marker="o", capsize=3, label=arm)
-        each = [(point.rows * shift, float(np.mean(point.values))) for point in curve.points if point.arm == arm]
-        axes.scatter(*zip(*each, strict=True), color=colour, marker=".", alpha=0.5)
-    axes.set_xscale("log", base=10)
-    axes.set_xticks(curve.rows(), [f"{rows:,}" for rows in curve.rows()])
-    axes.minorticks_off()
-    axes.set(xlabel="rows learned from", ylabel=f"{curve.metric} an episode", title=curve.scenario)
-    axes.legend(loc="lower right")
+        bars = np.array([[each.mean - each.low, each.high - each.mean] for each in spread]).T
+        played.errorbar(at, [each.mean for each in spread], bars, color=colour, marker="o", capsize=3, label=arm)
+        agreed.plot(curve.rows(), [curve.agreement(arm, rows) for rows in curve.rows()], color=colour)
+        each = [(point.rows, point.agreement) for point in curve.points if point.arm == arm]
+        agreed.scatter(*zip(*each, strict=True), color=colour, marker=".")
+    for axes in (played, agreed):
+        axes.set_xscale("log", base=10)
+        axes.set_xticks(curve.rows(), [f"{rows:,}" for rows in curve.rows()])
+        axes.minorticks_off()
+        axes.set_xlabel("rows learned from")
+    played.set(ylabel=f"{curve.metric} an episode", title=curve.scenario)
+    played.set_ylim(bottom=min(0.0, played.get_ylim()[0]))
+    agreed.set(ylabel="does what the teacher would do", title="in the games that it plays itself")
+    played.legend(loc="lower right")
     path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=110, metadata={"Date": None} if path.suffix == ".svg" else None)
+    figure.savefig(path, dpi=110)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -151,10 +168,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--learners", type=int, default=3, help="how often each arm is learned from the start")
     parser.add_argument("--pool", choices=("ray", "local"), default="ray")
     parser.add_argument("--out", type=Path, help="where runs and networks are kept (runs/curve/SCENARIO)")
-    parser.add_argument("--picture", type=Path, help="docs/learning_curve_SCENARIO.svg; the numbers lie beside it")
+    parser.add_argument("--picture", type=Path, help="docs/learning_curve_SCENARIO.png; the numbers lie beside it")
     parser.add_argument("--draw-only", action="store_true")
     asked = parser.parse_args(arguments)
-    picture = asked.picture or Path(f"docs/learning_curve_{asked.scenario}.svg")
+    picture = asked.picture or Path(f"docs/learning_curve_{asked.scenario}.png")
     out = asked.out or Path("runs/curve", asked.scenario)
     try:
         if not asked.draw_only:
@@ -162,7 +179,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 curve.write(picture.with_suffix(".json"))
                 print(table(curve), flush=True)
     except RolloutsError as error:
-        sys.exit(f"learning_curve: {error}")
+        print(f"learning_curve: {error}", file=sys.stderr)
+        return 2 if isinstance(error, UsageError) else 1
     curve = Curve.read(picture.with_suffix(".json"))
     print(table(curve))
     draw(curve, picture)

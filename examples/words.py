@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader
 
 from examples.fitting import fit
-from rollouts.errors import RolloutsError
+from rollouts.errors import RolloutsError, UsageError
 from rollouts.policies.network_card import NetworkCard
 from rollouts.policies.network_inputs import Words
 from rollouts.policies.torch_architectures import build, save_network
@@ -56,16 +56,21 @@ def _batches(run: str, scenario: str, card: NetworkCard, seed: int) -> Iterator[
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", help="the folder of a run, or its id")
-    parser.add_argument("--scenario", choices=tuple(SCENARIOS), default="defend_the_center")
+    taught = [name for name, scenario in SCENARIOS.items() if scenario.teacher is not None]
+    parser.add_argument("--scenario", choices=taught, default="defend_the_center")
     parser.add_argument("--steps", type=int, default=600)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--save", type=Path, default=Path("words.safetensors"))
     asked = parser.parse_args(arguments)
+    if asked.steps < 1:
+        parser.error(f"--steps {asked.steps}: must be 1 or above")
+    if not asked.save.absolute().parent.is_dir():
+        parser.error(f"--save {asked.save}: there is no folder {asked.save.absolute().parent}")
     try:
         loss = learn(asked.run, asked.scenario, asked.save, asked.steps, asked.seed)
     except RolloutsError as error:
         print(f"words: {error}", file=sys.stderr)
-        return 2
+        return 2 if isinstance(error, UsageError) else 1
     print(f"{asked.save}: loss {loss:.3f}")
     return 0
 

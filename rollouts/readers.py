@@ -22,6 +22,7 @@ import pyarrow as pa
 
 from rollouts.errors import UsageError
 from rollouts.frames import decode as decode_frame
+from rollouts.loading.committed import open_runs
 from rollouts.loading.order import Even
 from rollouts.loading.pictures import DamagedFrame
 from rollouts.loading.rows import Rows, find_rows
@@ -78,7 +79,7 @@ def open_rows(runs: Runs, columns: Sequence[str] | None = None, **filters: Unpac
     twice = next((name for name in named if named.count(name) > 1), None)
     if twice is not None:
         raise UsageError(f"the run {twice} is named twice")
-    return find_rows(folders, columns, filters)
+    return find_rows(open_runs(folders), columns, filters)
 
 
 def torch_dataset(  # noqa: PLR0913  a setting each

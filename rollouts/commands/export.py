@@ -7,7 +7,7 @@ import math
 import sys
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any, cast
 
@@ -135,9 +135,9 @@ def _order(runs: tuple[str, ...], format: str, out: Path, form: FormFlags, rows:
         raise UsageError(f"--limit is {rows.limit}: must be 1 or above")
     if not math.isfinite(form.shard_mb) or form.shard_mb <= 0:
         raise UsageError(f"--shard-mb is {form.shard_mb:g}: must be above 0")
+    _refuse_without_place(format, form, rows)
     source = Source(runs, rows.filters())
     if format == "merge":
-        _check_merge(form, rows)
         return Export(source, format, Merge(_bytes(form)), out)
     made, settings = FORMS[format](source, form)
     return Export(source, format, Samples(made, rows.limit), out, rows.limit, settings)
@@ -147,12 +147,20 @@ Made = tuple[Form, Mapping[str, Any]]
 """A form, and the settings that decide what its samples are."""
 
 
-def _check_merge(form: FormFlags, rows: RowFlags) -> None:
-    for flag, given in (("--credit", form.credit), ("--min-credit", rows.min_credit), ("--limit", rows.limit)):
-        if given is not None and given is not False:
-            raise UsageError(
-                f"{flag} has no place in --format merge, which takes whole episodes with all their columns"
-            )
+_WITHOUT_PLACE: Mapping[str, tuple[str, ...]] = {
+    "webdataset": ("observe", "answer", "files"),
+    "lerobot": ("observe", "answer", "files", "shard_mb", "credit", "min_credit", "limit"),
+    "merge": ("observe", "answer", "files", "credit", "min_credit", "limit"),
+}
+"""LeRobot's trainers read no weight; it has whole episodes, as a merged set has, which takes all their columns."""
+
+
+def _refuse_without_place(format: str, form: FormFlags, rows: RowFlags) -> None:
+    """A flag that would change nothing, or tear an episode apart, is not passed over in silence."""
+    given, usual = {**asdict(form), **asdict(rows)}, {**asdict(_NO_FORM_FLAGS), **asdict(_NO_ROW_FLAGS)}
+    for name in _WITHOUT_PLACE.get(format, ()):
+        if given[name] != usual[name]:
+            raise UsageError(f"--{name.replace('_', '-')} has no place in --format {format}")
 
 
 def _sft(source: Source, flags: FormFlags) -> Made:
@@ -183,11 +191,7 @@ def _webdataset(source: Source, flags: FormFlags) -> Made:  # noqa: ARG001  as t
     return WebDataset(flags.credit, _bytes(flags)), {"credit": flags.credit}
 
 
-def _lerobot(source: Source, flags: FormFlags) -> Made:
-    if flags.credit:
-        raise UsageError("--credit has no place in --format lerobot: LeRobot's trainers read no weight")
-    if "min_credit" in source.filters:
-        raise UsageError("--min-credit would tear episodes apart, and --format lerobot has whole ones: use --graded")
+def _lerobot(source: Source, flags: FormFlags) -> Made:  # noqa: ARG001  as the others
     return LeRobot(source.instructions), {}
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from rollouts.evidence.card import code, plain
-from rollouts.exports.source import SourceRun
+from rollouts.loading.committed import OpenRun
 from rollouts.provenance import package_versions, source_revision
 
 PROVENANCE = "export.json"
@@ -40,7 +40,7 @@ _TABLES = ("steps", "episodes", "grades", "summaries", "credit", "calls", "feedb
 _WEIGHT = "`weight` is the credit of the decision as it was played, in [-1, 1]; rows without credit are left out."
 
 
-def provenance(told: Mapping[str, Any], runs: Sequence[SourceRun], folder: Path) -> dict[str, Any]:
+def provenance(told: Mapping[str, Any], runs: Sequence[OpenRun], folder: Path) -> dict[str, Any]:
     """What `export.json` says of an export of `runs` whose files lie in `folder`. `told`: form, settings, counts."""
     return {
         "export_version": EXPORT_VERSION,
@@ -52,14 +52,14 @@ def provenance(told: Mapping[str, Any], runs: Sequence[SourceRun], folder: Path)
     }
 
 
-def write_beside(told: Mapping[str, Any], runs: Sequence[SourceRun], folder: Path) -> None:
+def write_beside(told: Mapping[str, Any], runs: Sequence[OpenRun], folder: Path) -> None:
     """Put card and provenance beside the finished files of an export."""
     (folder / CARD).write_text(card(told, runs, folder), encoding="utf-8", errors="replace")
     text = json.dumps(provenance(told, runs, folder), indent=1, ensure_ascii=False)
     (folder / PROVENANCE).write_text(f"{text}\n", encoding="utf-8", errors="backslashreplace")
 
 
-def card(told: Mapping[str, Any], runs: Sequence[SourceRun], folder: Path) -> str:
+def card(told: Mapping[str, Any], runs: Sequence[OpenRun], folder: Path) -> str:
     """The whole of `README.md`."""
     glob, says = _HEADS[told["format"]]
     weight = f" {_WEIGHT}" if told["settings"].get("credit") else ""
@@ -91,7 +91,7 @@ def _table_globs(folder: Path) -> dict[str, str]:
     }
 
 
-def _whose(runs: Iterable[SourceRun]) -> str:
+def _whose(runs: Iterable[OpenRun]) -> str:
     lines = []
     for run_id, record in ((run_id, record) for run in runs for run_id, record in run.origin.records.items()):
         policies = ", ".join(f"`{code(name)}`" for name in record["policies"])
@@ -110,7 +110,7 @@ def _counts(told: Mapping[str, Any]) -> str:
     return f"{told['written']:,} rows; left out: {reasons or 'none'}. Filters: {filters}.{limit}"
 
 
-def _run(run: SourceRun) -> dict[str, Any]:
+def _run(run: OpenRun) -> dict[str, Any]:
     return {
         "run_ids": {run_id: record.get("identity_sha256") for run_id, record in run.origin.records.items()},
         "location": run.name,

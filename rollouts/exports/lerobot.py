@@ -36,7 +36,7 @@ class LeRobot:
 
     columns = (
         *(*KEYS, "scenario", "rubric", "policy", "seed", "tics", "options", "frame", "teacher_action"),
-        *("effective_action", "reward", "terminated", "truncated", *layout.COUNTERS),
+        *("effective_action", "reward", *layout.COUNTERS),
     )
 
     def left_out(self, row: Row) -> Reason | None:
@@ -84,6 +84,7 @@ class LeRobotWriter:
         self._rows = 0
         self._tasks: dict[str, int] = {}
         self._episode: dict[str, Any] | None = None
+        self._newest: dict[str, Any] | None = None
         self._episodes: list[dict[str, Any]] = []
         self._of_episode = Counts()
         self._of_all = Counts()
@@ -98,8 +99,8 @@ class LeRobotWriter:
         self._of_episode.add(picture, vectors)
         frame = {"bytes": _as_rgb(row["frame"]["bytes"], picture), "path": row["frame"]["path"]}
         plain = {name: vector[0] if len(vector) == 1 else vector for name, vector in vectors.items()}
-        done = row["terminated"] or row["truncated"]
-        self._open_file(shape).add({IMAGE: frame, **plain, DONE: done, **self._numbers(shape)})
+        self._put_newest(done=False)
+        self._newest = {IMAGE: frame, **plain, **self._numbers(shape)}
         self._episode["length"] += 1
         self._rows += 1
 
@@ -140,6 +141,7 @@ class LeRobotWriter:
     def _end_episode(self) -> None:
         if self._episode is None:
             return
+        self._put_newest(done=True)
         statistics = self._of_episode.statistics()
         self._episodes.append(
             {
@@ -167,12 +169,17 @@ class LeRobotWriter:
             "task_index": self._tasks[self._episode["tasks"][0]],
         }
 
-    def _open_file(self, shape: Shape) -> ParquetFile:
-        """An episode lies in one file."""
+    def _put_newest(self, done: bool) -> None:
+        """An episode lies in one file. Its last frame is told by what follows: in real time an episode may end while
+        the policy thinks, in a row without an action, which has no place here."""
+        if self._newest is None:
+            return
         if self._file is None:
-            self._file = ParquetFile(layout.data_path(self._folder, self._files), shape.schema())
+            assert self._shape is not None
+            self._file = ParquetFile(layout.data_path(self._folder, self._files), self._shape.schema())
             self._files += 1
-        return self._file
+        self._file.add({**self._newest, DONE: done})
+        self._newest = None
 
     def _close_file(self) -> None:
         if self._file is not None:

@@ -19,12 +19,12 @@ from pyarrow import compute as pc
 
 from rollouts.errors import UsageError
 from rollouts.exports.samples import Tally
-from rollouts.exports.source import Source, SourceRun
+from rollouts.exports.source import Source
+from rollouts.loading.committed import OpenRun
 from rollouts.loading.rows import Piece, Rows
 from rollouts.loading.selection import select
 from rollouts.loading.side_columns import SideColumns, choose_sources
 from rollouts.plan import episode_ids, superseding
-from rollouts.readers import open_rows
 from rollouts.records import PlannedEpisode, ShardFile, Unit
 from rollouts.run.origin import MERGED, merged_record
 from rollouts.run.side_survey import survey_sides
@@ -41,15 +41,17 @@ _STEPS_SHARD = ("steps_shard", "steps_shard_rows", "steps_shard_bytes", "steps_s
 
 @dataclass(frozen=True)
 class _Part:
-    """A unit of a run, of which the episodes `kept` come along."""
+    """A unit of a run, of which the episodes `kept` come along. `run_id`: whose it is, also in a merged set, where
+    units of two runs have episodes of one id."""
 
-    run: SourceRun
+    run: OpenRun
+    run_id: str
     unit: Unit
     kept: frozenset[str]
 
     @property
     def group(self) -> tuple[str, ...]:
-        return (self.run.name, self.unit.scenario, self.unit.rubric, self.unit.policy)
+        return (self.run.name, self.run_id, self.unit.scenario, self.unit.rubric, self.unit.policy)
 
     @property
     def bytes(self) -> int:
@@ -73,7 +75,7 @@ class Merge:
     shard_bytes: int = 1 << 28
 
     def write(self, source: Source, folder: Path | None, tally: Tally) -> None:
-        rows = open_rows(source.named, **source.filters)
+        rows = source.find()
         parts = list(_parts(source))
         _check(parts)
         tally.written = rows.total
@@ -169,7 +171,7 @@ def _episodes_of(part: _Part) -> pa.Table:
 class _Sides:
     """The side tables of one run."""
 
-    def __init__(self, run: SourceRun) -> None:
+    def __init__(self, run: OpenRun) -> None:
         unfit = survey_sides(run.folder, run.commits).unfit
         self._tables = SideTables(run.folder, unfit)
         self._ids = [(table, id) for table in SIDES for id in self._tables.ids(table)]
@@ -206,7 +208,15 @@ def _parts(source: Source) -> Iterator[_Part]:
                 there = {e for e in episode_ids(unit) if run.origin.merged or latest[e] == unit.number}
                 kept = there & _graded(side.grades(unit.number)) if selection.graded else there
                 if kept:
-                    yield _Part(run, unit, frozenset(kept))
+                    yield _Part(run, _run_id(run, unit), unit, frozenset(kept))
+
+
+def _run_id(run: OpenRun, unit: Unit) -> str:
+    """Of which run a committed unit is."""
+    if not run.origin.merged:
+        return next(iter(run.origin.records))
+    path = run.folder.path("episodes", shard_name(unit.part))
+    return str(read_table(run.folder.storage, path, ["run_id"])["run_id"][0])
 
 
 def _graded(grades: Mapping[str, Mapping[str, Any]]) -> set[str]:

@@ -1,27 +1,23 @@
 """The rows that an export reads: of which runs, through which filters, and how many each filter leaves out.
 
-Which rows are committed, and how credit joins them, is the readers' business (rollouts/readers.py).
+Which rows are committed, and how credit joins them, is the readers' business (rollouts/loading/). The runs are opened
+once: what is committed while an export is written is not in it.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, cast
 
-from rollouts.errors import UsageError
 from rollouts.exports.prompts import Told
 from rollouts.exports.samples import Reason, Row, Tally
-from rollouts.loading.committed import read_commits
+from rollouts.loading.committed import OpenRun, open_runs
+from rollouts.loading.rows import Rows, find_rows
 from rollouts.loading.selection import Filters
-from rollouts.readers import count_rows, iter_batches
-from rollouts.records import ShardFile, Unit
 from rollouts.run.location import find_run
-from rollouts.run.origin import Origin, read_origin
-from rollouts.run.run_folder import RunFolder
-from rollouts.shards.reading import Commit, to_rows
+from rollouts.shards.reading import to_rows
 
 _REASONS: Mapping[str, Reason] = {
     "scenario": Reason.SCENARIO,
@@ -34,26 +30,6 @@ _REASONS: Mapping[str, Reason] = {
 
 
 @dataclass(frozen=True)
-class SourceRun:
-    """A run, or a merged set, that is read: whose rows it holds, its units, and what is committed of them."""
-
-    folder: RunFolder
-    origin: Origin
-    plan: tuple[Unit, ...]
-    commits: Mapping[int, Commit]
-
-    @property
-    def name(self) -> str:
-        """Where it lies."""
-        return self.folder.describe()
-
-    @property
-    def shards(self) -> tuple[ShardFile, ...]:
-        """Its committed `steps` shards."""
-        return tuple(commit.steps for _, commit in sorted(self.commits.items()) if commit.steps)
-
-
-@dataclass(frozen=True)
 class Source:
     """`named` are runs as a person names them."""
 
@@ -61,13 +37,9 @@ class Source:
     filters: Filters
 
     @cached_property
-    def runs(self) -> tuple[SourceRun, ...]:
+    def runs(self) -> tuple[OpenRun, ...]:
         """Errors: `UsageError` where one is no run, or two have one id: their rows could not be told apart."""
-        runs = tuple(_opened(find_run(name)) for name in self.named)
-        ids = Counter(run_id for run in runs for run_id in run.origin.records)
-        for run_id in (run_id for run_id, n in ids.items() if n > 1):
-            raise UsageError(f"two of the runs have the id {run_id}: their rows could not be told apart")
-        return runs
+        return open_runs(map(find_run, self.named))
 
     @property
     def instructions(self) -> Told:
@@ -79,10 +51,16 @@ class Source:
             for rubric, told in facts["instructions"].items()
         }
 
+    def find(self, columns: Sequence[str] | None = None) -> Rows:
+        """The wanted rows in order: run by run as named, unit by unit, tick by tick."""
+        return find_rows(self.runs, columns, self.filters)
+
     def rows(self, columns: Sequence[str]) -> Iterator[Row]:
-        """The wanted rows in order: run by run as named, unit by unit, tick by tick. Memory holds a row group."""
-        for batch in iter_batches(self.named, columns, **self.filters):
-            yield from to_rows(batch)
+        """The same one by one. Memory holds a row group."""
+        found = self.find(columns)
+        for piece in found.pieces:
+            for batch in found.read(piece).combine_chunks().to_batches():
+                yield from to_rows(batch)
 
     def count_left_out(self, tally: Tally) -> None:
         """Note how many committed rows the filters leave out, filter by filter."""
@@ -91,7 +69,7 @@ class Source:
         for reason, name in ((Reason.SUPERSEDED, None), *((r, n) for n, r in _REASONS.items() if n in self.filters)):
             if name is not None:
                 passed = cast(Filters, {**passed, **self._with(name)})
-            there = count_rows(self.named, **passed)
+            there = find_rows(self.runs, ["tick"], passed).total
             tally.left_out[reason] += left - there
             left = there
 
@@ -100,8 +78,3 @@ class Source:
         needs = {"graded": "grader_id", "min_credit": "credit_id"}.get(name)
         given = cast(dict[str, Any], self.filters)
         return {key: given[key] for key in (name, needs) if key in given}
-
-
-def _opened(folder: RunFolder) -> SourceRun:
-    origin, plan = read_origin(folder), folder.read_plan()
-    return SourceRun(folder, origin, plan, read_commits(folder, plan))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,7 +14,9 @@ from rollouts.store.storage_faults import cause
 
 
 def check_target(out: Path) -> None:
-    """Errors: `UsageError` where `out` is there already, or its folder cannot be written to."""
+    """Errors: `UsageError` where `out` is a URI, is there already, or its folder cannot be written to."""
+    if re.match(r"[a-z][a-z0-9+.-]+:/", str(out)):  # a path has no double slash
+        raise UsageError(f"--out {out} is a URI: an export is written to a folder of this machine, copy it from there")
     if out.exists() or out.is_symlink():
         raise UsageError(f"--out {out} is there already: an export is never written over anything, name a new folder")
     above = next(folder for folder in out.absolute().parents if folder.exists())

@@ -7,19 +7,59 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
 
+from rollouts.errors import UsageError
 from rollouts.plan import episode_ids, superseding
-from rollouts.records import Unit
+from rollouts.records import ShardFile, Unit
+from rollouts.run.origin import Origin, read_origin
 from rollouts.run.run_folder import RunFolder
 from rollouts.shards.reading import Commit, TornShard, read_commit
 from rollouts.shards.writing import shard_name
 from rollouts.store.storage import Storage, open_storage
 
 READERS = 8
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class OpenRun:
+    """A run, or a merged set, as it was when it was opened: whose rows it holds, its units, what is committed of them.
+
+    Who reads it several times reads the same rows, whatever is played meanwhile.
+    """
+
+    folder: RunFolder
+    origin: Origin
+    plan: tuple[Unit, ...]
+    commits: Mapping[int, Commit]
+
+    @property
+    def name(self) -> str:
+        """Where it lies."""
+        return self.folder.describe()
+
+    @property
+    def shards(self) -> tuple[ShardFile, ...]:
+        """Its committed `steps` shards."""
+        return tuple(commit.steps for _, commit in sorted(self.commits.items()) if commit.steps)
+
+
+def open_runs(folders: Iterable[RunFolder]) -> tuple[OpenRun, ...]:
+    """Errors: `UsageError` where one is no run, or two have rows of one run (a copy, a merged set); `StorageError`."""
+    runs = tuple(map(_open_run, folders))
+    ids = Counter(run_id for run in runs for run_id in run.origin.records)
+    for run_id in (run_id for run_id, n in ids.items() if n > 1):
+        raise UsageError(f"two of the runs have the id {run_id}: their rows could not be told apart")
+    return runs
+
+
+def _open_run(folder: RunFolder) -> OpenRun:
+    origin, plan = read_origin(folder), folder.read_plan()
+    return OpenRun(folder, origin, plan, read_commits(folder, plan))
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,23 +101,21 @@ def read_commits(folder: RunFolder, plan: Sequence[Unit]) -> dict[int, Commit]:
     return {unit.number: commit for unit, commit in found.items() if isinstance(commit, Commit)}
 
 
-def committed_shards(
-    folder: RunFolder, plan: Sequence[Unit], commits: Mapping[int, Commit], merged: bool = False
-) -> dict[int, StepsShard]:
+def committed_shards(run: OpenRun) -> dict[int, StepsShard]:
     """Unit number → its shard, in the plan's order; only where a row of it counts. In a merged set every row does: its
     episodes of one id are of different runs."""
-    latest = {} if merged else superseding(plan, commits.keys())
+    latest = {} if run.origin.merged else superseding(run.plan, run.commits.keys())
     shards = {}
-    for unit in plan:
-        commit = commits.get(unit.number)
+    for unit in run.plan:
+        commit = run.commits.get(unit.number)
         if commit is None or commit.steps is None:
             continue
         completed = set(episode_ids(unit)) - {failure.episode_id for failure in commit.failures}
-        counted = frozenset(episode for episode in completed if merged or latest[episode] == unit.number)
+        counted = frozenset(episode for episode in completed if run.origin.merged or latest[episode] == unit.number)
         if counted:
-            path = folder.path("steps", commit.steps.name)
+            path = run.folder.path("steps", commit.steps.name)
             episodes = None if counted == completed else counted
-            shards[unit.number] = StepsShard(folder.storage.uri, path, unit.number, commit.steps.rows, episodes)
+            shards[unit.number] = StepsShard(run.folder.storage.uri, path, unit.number, commit.steps.rows, episodes)
     return shards
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from isal import isal_zlib
 from isal.igzip_lib import IsalError
 from numpy.typing import NDArray
+from PIL import UnidentifiedImageError
 
 from rollouts.errors import StorageError, UsageError
 from rollouts.frames import decode
@@ -59,7 +60,8 @@ def _told(look: Callable[[Stored], T], data: Stored | None, locate: Locate, n: i
     try:
         return look(data)
     except _DAMAGES as error:  # type: ignore[misc]  # isal types its error as a value
-        told = " ".join(str(error).split()) or type(error).__name__
+        said = "it is no picture" if isinstance(error, UnidentifiedImageError) else str(error)
+        told = " ".join(said.split()) or type(error).__name__
         raise DamagedFrame(f"{locate(n)}: the frame cannot be decoded: {told}") from error
 
 

@@ -20,12 +20,9 @@ from numpy.typing import NDArray
 from pyarrow import compute as pc
 
 from rollouts.errors import StorageError
-from rollouts.loading.committed import READERS, StepsShard, committed_shards, read_commits
+from rollouts.loading.committed import READERS, OpenRun, StepsShard, committed_shards
 from rollouts.loading.selection import Filters, Selection, check_names, select
 from rollouts.loading.side_columns import Row, SideColumns, Sources, choose_sources, joined_column, joined_type
-from rollouts.records import Unit
-from rollouts.run.origin import Origin, read_origin
-from rollouts.run.run_folder import RunFolder
 from rollouts.shards.reading import group_sizes, read_group, read_table
 from rollouts.shards.schemas import STEPS, make_schema
 
@@ -99,24 +96,18 @@ class Rows:
         return pa.Table.from_arrays([columns[name] for name in self.schema.names], schema=self.schema)
 
 
-def find_rows(folders: Sequence[RunFolder], columns: Sequence[str] | None, filters: Filters) -> Rows:
-    """Look at what is committed now. Errors: `UsageError`, `StorageError`."""
+def find_rows(runs: Sequence[OpenRun], columns: Sequence[str] | None, filters: Filters) -> Rows:
+    """Errors: `UsageError`, `StorageError`."""
     selection = select(columns, filters)
-    origins = [read_origin(folder) for folder in folders]
-    plans = [folder.read_plan() for folder in folders]
-    check_names(selection, ((unit.scenario, unit.rubric, unit.policy) for plan in plans for unit in plan))
-    sources = choose_sources(folders, selection)
-    of_runs = (_of_run(*run, selection, sources) for run in zip(folders, plans, origins, strict=True))
-    return Rows(selection, tuple(piece for pieces in of_runs for piece in pieces))
+    check_names(selection, ((unit.scenario, unit.rubric, unit.policy) for run in runs for unit in run.plan))
+    sources = choose_sources([run.folder for run in runs], selection)
+    return Rows(selection, tuple(piece for run in runs for piece in _of_run(run, selection, sources)))
 
 
-def _of_run(
-    folder: RunFolder, plan: Sequence[Unit], origin: Origin, selection: Selection, sources: Sources
-) -> list[Piece]:
-    commits = read_commits(folder, plan)
-    shards = committed_shards(folder, plan, commits, origin.merged)
-    side = SideColumns(folder, commits, sources)
-    units = (unit for unit in plan if selection.wants(unit.scenario, unit.rubric, unit.policy))
+def _of_run(run: OpenRun, selection: Selection, sources: Sources) -> list[Piece]:
+    shards = committed_shards(run)
+    side = SideColumns(run.folder, run.commits, sources)
+    units = (unit for unit in run.plan if selection.wants(unit.scenario, unit.rubric, unit.policy))
     wanted = [shards[unit.number] for unit in units if unit.number in shards]
     with ThreadPoolExecutor(READERS) as readers:
         of_shards = list(readers.map(lambda shard: _pieces(shard, selection, side), wanted))

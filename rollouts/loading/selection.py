@@ -84,7 +84,7 @@ def select(columns: Sequence[str] | None, filters: Filters) -> Selection:
     """Check what was asked for; all of `steps` where no columns are named. Errors: `UsageError`."""
     _refuse_unknown("filter", filters, Filters.__annotations__)
     given: Mapping[str, Any] = filters
-    return Selection(
+    selection = Selection(
         columns=_columns(columns),
         groups={part: _names(part, given[part]) for part in _GROUP if given.get(part) is not None},
         graded=bool(given.get("graded")),
@@ -93,6 +93,11 @@ def select(columns: Sequence[str] | None, filters: Filters) -> Selection:
         grader_id=given.get("grader_id"),
         credit_id=given.get("credit_id"),
     )
+    if selection.grader_id is not None and not selection.reads_grades:
+        raise UsageError(f"grader_id {selection.grader_id!r}: no grades are asked for, neither as filter nor as column")
+    if selection.credit_id is not None and not selection.reads_credit:
+        raise UsageError(f"credit_id {selection.credit_id!r}: no credit is asked for, neither as filter nor as column")
+    return selection
 
 
 def check_names(selection: Selection, planned: Iterable[tuple[str, str, str]]) -> None:

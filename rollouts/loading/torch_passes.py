@@ -1,12 +1,14 @@
 """Counts the passes over a dataset, also where loader workers make them: all workers of a pass must agree.
 
 A `DataLoader` copies its dataset into workers, so what they count is lost to the next ones. The count therefore lies
-in shared memory, and the first worker of a pass draws for all: the passes of a loader differ in the seed that its
-workers are given, and persistent workers number theirs.
+in shared memory, and the first worker of a pass draws for all. The others know its draw by the seed of the loader's
+workers, by which pass of theirs it is (persistent workers make several), and by the number of the process that drew:
+a program that seeds torch before each pass gives the workers of all passes the same seeds.
 """
 
 from __future__ import annotations
 
+import multiprocessing
 import time
 from collections import Counter
 from dataclasses import dataclass
@@ -19,6 +21,8 @@ _SLOTS = 64
 _WAIT_S = 60.0
 _PAUSE_S = 0.002
 _NEXT, _RESUMES, _FIRST = 0, 1, 2
+_WIDTH = 4
+"""The numbers of a slot: what was drawn (epoch, resumes), the process that drew it, and last of all the key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +37,7 @@ class PassCount:
     """What the next pass is, for this process and the loader workers that it starts."""
 
     def __init__(self) -> None:
-        self._shared = torch.zeros(_FIRST + 3 * _SLOTS, dtype=torch.int64).share_memory_()
+        self._shared = torch.zeros(_FIRST + _WIDTH * _SLOTS, dtype=torch.int64).share_memory_()
         self._made: Counter[int] = Counter()
         self._own: Pass | None = None
 
@@ -44,8 +48,9 @@ class PassCount:
 
     @property
     def last(self) -> int:
-        """The number of the pass that began last."""
-        return max(0, int(self._shared[_NEXT]) - 1)
+        """The number of the pass that began last, or of that which is to be resumed."""
+        next_one = self.next
+        return next_one.epoch if next_one.resumes else max(0, next_one.epoch - 1)
 
     @property
     def next(self) -> Pass:
@@ -67,15 +72,14 @@ class PassCount:
             own, self._own = self._own, None
             self._share(Pass(own.epoch + 1))
             return own
-        loader = worker.seed - worker.id
-        key = hash((loader, self._made[worker.seed]))
+        key = hash((_parent(), worker.seed - worker.id, self._made[worker.seed]))
         self._made[worker.seed] += 1
-        slot = self._shared[_FIRST + 3 * (key % _SLOTS) :][:3]
+        slot = self._shared[_FIRST + _WIDTH * (key % _SLOTS) :][:_WIDTH]
         if worker.id == 0:
             drawn = self._draw()
-            slot[0], slot[1] = drawn.epoch, int(drawn.resumes)
-            slot[2] = key
-        return _awaited(slot, key)
+            slot[0], slot[1], slot[2] = drawn.epoch, int(drawn.resumes), _process_number()
+            slot[3] = key
+        return _awaited(slot, key, after=_process_number() - worker.num_workers)
 
     def _share(self, next_one: Pass) -> None:
         self._shared[_RESUMES] = int(next_one.resumes)
@@ -87,10 +91,23 @@ class PassCount:
         return drawn
 
 
-def _awaited(slot: torch.Tensor, key: int) -> Pass:
+def _awaited(slot: torch.Tensor, key: int, after: int) -> Pass:
+    """What the first worker drew: a process whose number is above `after`, or it was that of an earlier pass."""
     over = time.monotonic() + _WAIT_S
-    while int(slot[2]) != key:
+    while int(slot[3]) != key or int(slot[2]) <= after:
         if time.monotonic() > over:
             raise RuntimeError(f"the first loader worker did not begin its pass within {_WAIT_S:.0f} s")
         time.sleep(_PAUSE_S)
     return Pass(int(slot[0]), bool(slot[1]))
+
+
+def _parent() -> int:
+    """The process that started this one: ranks may share the memory of one dataset, and the seeds."""
+    parent = multiprocessing.parent_process()
+    return 0 if parent is None or parent.pid is None else parent.pid
+
+
+def _process_number() -> int:
+    """The how-manieth child of its parent this process is."""
+    identity: tuple[int, ...] = getattr(multiprocessing.current_process(), "_identity", ())
+    return identity[-1] if identity else 0

@@ -61,6 +61,7 @@ class TorchRows(IterableDataset[Any]):  # type: ignore[misc]  # torch may be mis
         self._passes = PassCount()
         self._stored: Mapping[int, int] = {}
         self._stored_workers = 1
+        self._resumed: int | None = None
         self._at = _Position()
 
     def __iter__(self) -> Iterator[Any]:
@@ -75,7 +76,7 @@ class TorchRows(IterableDataset[Any]):  # type: ignore[misc]  # torch may be mis
         """Make the next pass the one of that number, from 0. Without it each pass takes the next number."""
         if self._passes.next != Pass(epoch, resumes=True):
             self._passes.set_next(Pass(epoch))
-            self._at = _Position(epoch)
+            self._at, self._resumed = _Position(epoch), None
 
     def rows_on_rank(self) -> int:
         """How many rows a pass gives on this rank, all its workers together."""
@@ -89,16 +90,19 @@ class TorchRows(IterableDataset[Any]):  # type: ignore[misc]  # torch may be mis
     def state_after(self, batches: int, num_workers: int = 0, batch_size: int | None = None) -> dict[str, Any]:
         """Where the pass that began last stands once a plain `DataLoader` has given `batches` batches of it.
 
-        `batch_size` is the loader's, where the items are rows. Errors: `UsageError`.
+        Of a resumed pass those count that were given since. `batch_size` is the loader's, where the items are rows.
+        Errors: `UsageError`.
         """
         size = self._reading.batch_size or batch_size
         if size is None:
             raise UsageError("state_after needs the batch_size of the DataLoader, for the items are rows")
         workers = max(1, num_workers)
+        epoch = self._passes.last
+        before = [self._done(worker, workers) if epoch == self._resumed else 0 for worker in range(workers)]
         rows = [len(self._stretch(worker, workers)) for worker in range(workers)]
-        given = given_in_turns([-(-n // size) for n in rows], batches)
-        done = {worker: min(rows[worker], given[worker] * size) for worker in range(workers)}
-        return self._state(self._passes.last, workers, done)
+        given = given_in_turns([-(-(n - done) // size) for n, done in zip(rows, before, strict=True)], batches)
+        done = {worker: min(rows[worker], before[worker] + given[worker] * size) for worker in range(workers)}
+        return self._state(epoch, workers, done)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Make the next pass the rest of a stored one. Errors: `UsageError` where rows or settings are others."""
@@ -109,6 +113,7 @@ class TorchRows(IterableDataset[Any]):  # type: ignore[misc]  # torch may be mis
         self._stored_workers = int(state["workers"])
         first = next(iter(self._stored))
         self._at = _Position(int(state["epoch"]), first, self._stored_workers, self._stored[first])
+        self._resumed = self._at.epoch
         self._passes.set_next(Pass(self._at.epoch, resumes=True))
 
     def _pass_here(self) -> Iterator[Any]:
@@ -172,6 +177,8 @@ def torch_rows(rows: Rows, reading: Mapping[str, Any], transform: Transform | No
     rank, world_size = _whereabouts(reading["rank"], reading["world_size"])
     settings = Reading(**{**reading, "rank": rank, "world_size": world_size})
     _check(settings)
+    if settings.even == "drop" and rows.total < world_size:
+        raise UsageError(f"even 'drop' leaves none of {rows.total} rows to {world_size} ranks: give 'repeat' or 'none'")
     return TorchRows(rows, settings, transform)
 
 

@@ -94,7 +94,7 @@ def test_an_engine_that_dies_or_hangs_changes_no_row(tmp_path: Path, number: sig
                 engine.send_signal(number)
                 hit.append(engine.pid)
 
-    limits = Limits(stall_s=3.0, first_decision_s=6.0)
+    limits = Limits(stall_s=3.0, first_decision_s=6.0) if number == signal.SIGSTOP else Limits()
     outcome, folder = play(tmp_path / "hurt", ray_pool, episodes=20, limits=limits, on_event=hurt_one)
     _, undisturbed = play(tmp_path / "well", lambda make: LocalPool(make.here()), episodes=20)
     assert hit

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from rollouts.errors import UsageError
 from rollouts.readers import read_table
 from rollouts.scenarios.registry import SCENARIOS
 from tests.console import environment, left_over
@@ -103,10 +104,27 @@ def test_no_scenario_is_evaluated_on_what_is_learned_from() -> None:
     assert max(max(seeds_of(scenario, 1_000)) for scenario in SCENARIOS.values()) < FIRST_SEED
 
 
-@pytest.mark.parametrize("betas", [("0.5",), ("1", "2")])
-def test_betas_that_cannot_be(betas: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--betas", "0.5"), "--betas must begin with 1"),
+        (("--betas", "1", "2"), "--betas must begin with 1"),
+        (("--rows", "0"), "--rows, --steps and --evaluation-seeds must be 1 or more"),
+        (("--scenario", "predict_position"), "invalid choice: 'predict_position'"),
+    ],
+)
+def test_what_cannot_be_learned(words: tuple[str, ...], says: str, capsys: pytest.CaptureFixture[str]) -> None:
     from examples.dagger import main
 
     with pytest.raises(SystemExit, match="2"):
-        main(["--betas", *betas])
-    assert "--betas must begin with 1" in capsys.readouterr().err
+        main(words)
+    assert says in capsys.readouterr().err
+
+
+def test_another_lesson_in_the_same_folder(tmp_path: Path) -> None:
+    """Its networks would be taken for this one's."""
+    from examples.dagger import Lesson, Round, learn
+
+    (tmp_path / "lesson.json").write_text("{}")
+    with pytest.raises(UsageError, match=r"holds another lesson: \{\}; give another --out"):
+        next(learn(Lesson("basic", tmp_path), [Round(1, 10)]))

@@ -22,12 +22,12 @@ def test_learners_are_averaged_seed_by_seed(tmp_path: Path) -> None:
     from examples.learning_curve import Curve, Point, table
 
     points = (
-        Point("cloning", 250, 0, (1.0, 4.0)),
-        Point("cloning", 250, 1, (3.0, 6.0)),
-        Point("dagger", 250, 0, (7.0, 8.0)),
+        Point("cloning", 250, 0, (1.0, 4.0), 0.5),
+        Point("cloning", 250, 1, (3.0, 6.0), 0.75),
+        Point("dagger", 250, 0, (7.0, 8.0), 0.9),
     )
     curve = Curve("basic", "reward", (0, 1), (9.0, 9.0), points)
     assert (curve.of("cloning", 250), curve.of("dagger", 250)) == ((2.0, 5.0), (7.0, 8.0))
-    assert "| 250 | 3.50 [2.00, 5.00] | 7.50 [7.00, 8.00] | 4.00 [3.00, 5.00] |" in table(curve)
+    assert "| 250 | 3.50 [2.00, 5.00] | 7.50 [7.00, 8.00] | 4.00 [3.00, 5.00] | 0.625 and 0.900 |" in table(curve)
     curve.write(tmp_path / "curve.json")
     assert Curve.read(tmp_path / "curve.json") == curve

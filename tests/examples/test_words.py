@@ -26,3 +26,26 @@ def test_a_network_that_reads_does_what_the_teacher_did(
     (block,) = json.loads(Path("runs/pupil/manifest.json").read_text())["results"]
     assert block["policy"] == "torch:words"
     assert block["rubric_agreement"]["agreement"] > 0.9
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--steps", "0"), "--steps 0: must be 1 or above"),
+        (("--save", "nowhere/words.safetensors"), "--save nowhere/words.safetensors: there is no folder"),
+        (("--scenario", "predict_position"), "invalid choice: 'predict_position'"),  # it has no teacher
+    ],
+)
+def test_what_cannot_be_learned_or_kept_is_told_before(
+    words: tuple[str, ...],
+    told: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    from examples.words import main as learn_from
+
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit, match="2"):
+        learn_from(["teacher", *words])
+    assert told in capsys.readouterr().err

@@ -229,14 +229,14 @@ def test_settings_come_from_a_file_too(rollouts: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_policy_that_cannot_be_made_ends_the_run_with_its_own_words(rollouts: Any, tmp_path: Path) -> None:
+def test_a_policy_that_cannot_be_made_is_refused_in_its_own_words(rollouts: Any, tmp_path: Path) -> None:
     (tmp_path / "broken.py").write_text(
         'class Broken:\n    def __init__(self):\n        raise ValueError("bad weights path X")\n'
     )
     said = rollouts("run", *SMALL, "--policy", "broken:Broken", "--run-id", "r")
-    assert said.code == 1
-    assert "bad weights path X" in said.err.splitlines()[-1]
-    assert "bad weights path X" in (tmp_path / "runs/r/manifest.json").read_text()
+    assert said.code == 2
+    assert said.err == "rollouts: policy 'broken:Broken' cannot be made: ValueError: bad weights path X\n"
+    assert not (tmp_path / "runs").exists()
 
 
 @pytest.mark.slow

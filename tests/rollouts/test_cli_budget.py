@@ -90,7 +90,7 @@ def test_a_policy_that_is_stopped_and_killed_stays_within_the_budget(tmp_path: P
     letting = False
 
     def script(request: FakeRequest) -> FakeReply:
-        return completion("attack") if letting or request.number % 2 else NEVER
+        return completion("stay") if letting or request.number % 2 else NEVER
 
     words = ("run", *GAME, "--policy", "chat:m", "--answer", "plain", "--grade", "none", "--budget-calls", "9")
     with FakeEndpoint(script) as fake:

@@ -50,8 +50,12 @@ def refusal(capsys: pytest.CaptureFixture[str], *words: object, code: int = 2) -
         (("--format", "sft", "--policy", "hlaf"), "policy 'hlaf' is not in these runs; there is 'half'"),
         (("--format", "sft", "--min-credit", "nan"), "min_credit nan: give a number"),
         (("--format", "sft", "--credit", "--credit-id", "other"), "there is formula-events-00000001"),
-        (("--format", "lerobot", "--credit"), "no weight"),
-        (("--format", "lerobot", "--min-credit", "0"), "tear episodes apart"),
+        (("--format", "sft", "--grader-id", "other"), "grader_id 'other': no grades are asked for"),
+        (("--format", "sft", "--credit-id", "other"), "credit_id 'other': no credit is asked for"),
+        (("--format", "lerobot", "--credit"), "--credit has no place in --format lerobot"),
+        (("--format", "lerobot", "--min-credit", "0"), "--min-credit has no place in --format lerobot"),
+        (("--format", "lerobot", "--limit", "3"), "--limit has no place in --format lerobot"),
+        (("--format", "webdataset", "--observe", "both"), "--observe has no place in --format webdataset"),
     ],
 )
 def test_wrong_use_is_one_line_and_leaves_nothing(
@@ -75,6 +79,7 @@ def test_a_target_that_is_there_is_left_alone(known: Path, tmp_path: Path, capsy
     for dry in ((), ("--dry-run",)):
         assert "is there already" in refusal(capsys, known, "--format", "sft", "--out", out, *dry)
     assert list(out.iterdir()) == []
+    assert "is a URI" in refusal(capsys, known, "--format", "sft", "--out", "s3://bucket/out")
     (tmp_path / "file").write_text("mine")
     assert "no folder can be made" in refusal(capsys, known, "--format", "sft", "--out", tmp_path / "file" / "out")
 

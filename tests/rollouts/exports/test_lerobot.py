@@ -15,6 +15,9 @@ import pytest
 from PIL import Image
 
 from rollouts.cli import main
+from rollouts.exports.lerobot import LeRobot
+from rollouts.exports.samples import Tally, write_samples
+from rollouts.exports.source import Source
 from tests.exported_runs import make, pixels, played
 from tests.made_runs import Played
 from tests.rollouts.exports.conftest import Exported
@@ -38,6 +41,20 @@ def test_frames_actions_and_places(exported: Exported) -> None:
     assert [row["action"] for row in rows] == [[0, 1], [1, 0], [1, 0], [0, 1], [1, 0], [0, 1]]  # x was sent as `stay`
     assert {tuple(row["teacher_action"]) for row in rows} == {(0.0, 1.0)}
     assert [row["observation.state"] for row in rows] == [5.0, 4.0, 3.0, 5.0, 5.0, 4.0]  # health, the only counter
+
+
+def test_an_episode_that_ended_while_the_policy_thought_is_done_too(known: Path, tmp_path: Path) -> None:
+    """In real time the last row of an episode may have no action, and is left out."""
+    source, tally = Source((str(known),), {}), Tally()
+    form = LeRobot(source.instructions)
+    late = (
+        r | {"effective_action": None} if (r["seed"], r["tick"]) == (1, 2) else r for r in source.rows(form.columns)
+    )
+    write_samples(late, form, tmp_path, None, tally)
+    rows = pq.read_table(tmp_path / "data" / "chunk-000" / "file-000.parquet").to_pylist()
+    assert tally.as_dict() == {"written": 5, "left_out": {"no_action": 1}}
+    assert [row["episode_index"] for row in rows] == [0, 0, 1, 2, 2]
+    assert [row["next.done"] for row in rows] == [False, True, True, False, True]
 
 
 def test_pictures_are_rgb_of_the_same_pixels(exported: Exported) -> None:

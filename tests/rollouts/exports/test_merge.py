@@ -109,6 +109,15 @@ def test_a_merged_set_can_be_exported_and_merged_again(
     assert list(provenance(out)["runs"][0]["run_ids"]) == ["known", "second"]
 
 
+def test_runs_stay_apart_in_a_set_that_is_merged_again(exported: Exported, merged: Path) -> None:
+    """Neighbouring units of two runs have episodes of the same ids, and only one of them is judged."""
+    out, _ = exported("merge", runs=(merged,))
+    columns = ("run_id", "episode_id", "tick", "grade_status", "credit_value")
+    assert rows_of(out, *columns) == rows_of(merged, *columns)
+    assert {run_id for run_id, *_ in episodes_of(out)} == {"known", "second"}
+    assert pq.read_metadata(out / "steps" / "part-0000001.parquet").num_rows == 6
+
+
 def test_filters_take_whole_episodes(exported: Exported, known: Path, second: Path) -> None:
     out, told = exported("merge", "--graded", runs=(known, second))
     assert [(row["run_id"], row["seed"], row["tick"]) for row in rows_of(out)] == [("known", 1, t) for t in range(3)]

@@ -65,7 +65,7 @@ def test_ours_and_others_may_stand_side_by_side() -> None:
 
 @pytest.mark.parametrize("length", [0, 7, 20, 100, 813, 820, len(OURS) // 2])
 def test_a_picture_that_is_cut_off_is_told_with_its_place(length: int) -> None:
-    with pytest.raises(DamagedFrame, match=r"^shard, row 1: the frame cannot be decoded: [^\n]+$"):
+    with pytest.raises(DamagedFrame, match=r"^shard, row 1: the frame cannot be decoded: (?!.* at 0x)[^\n]+$"):
         decode_planes([OURS, OURS[:length]], nowhere)
 
 

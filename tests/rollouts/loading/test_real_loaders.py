@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -77,6 +79,35 @@ def test_a_plain_loader_goes_on_where_it_was_left(run_place: str, batches: int) 
     assert keys(taken) == keys(passes[1][:batches])
     assert sorted(keys(rest)) == sorted(keys(passes[1][batches:]))
     assert keys(loader(resumed)) == keys(passes[2])
+
+
+def first_worker_is_late(number: int) -> None:
+    if number == 0:
+        time.sleep(0.3)
+
+
+def test_workers_agree_on_the_pass_where_all_passes_have_one_seed(run: CommittedRun, run_place: str) -> None:
+    """A program that seeds torch before each pass, for the sake of repeatable training."""
+    dataset = torch_dataset(run_place, KEY, batch_size=4)
+    passes = []
+    for _ in range(3):
+        torch.manual_seed(0)
+        passes.append(keys(loader(dataset, worker_init_fn=first_worker_is_late)))
+    assert [sorted(of_pass) for of_pass in passes] == [keys_of(run, SIZES)] * 3
+    assert passes[0] != passes[1] != passes[2]
+
+
+def test_a_pass_that_was_resumed_is_resumed_again(run: CommittedRun, run_place: str) -> None:
+    """Its workers do not stand where an undisturbed pass has them; nothing is taken before the last resumption."""
+    given, state = [], None
+    for batches in (1, 1, 0, 99):
+        dataset = torch_dataset(run_place, KEY, batch_size=4)
+        if state is not None:
+            dataset.load_state_dict(state)
+        if batches:
+            given += keys(itertools.islice(loader(dataset), batches))
+        state = dataset.state_after(batches, num_workers=2)
+    assert sorted(given) == keys_of(run, SIZES)
 
 
 READ_THEN_LOAD = """

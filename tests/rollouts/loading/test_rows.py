@@ -268,6 +268,8 @@ def test_ids_that_are_not_there_are_told_with_the_choices(tmp_path: Path) -> Non
     commit_credit(run, [side_row(run, 0, tick=0, value=0.1)])
     with pytest.raises(UsageError, match=r"^grader_id 'x' is not in these runs; there is judge$"):
         count_rows(place(run), graded=True, grader_id="x")
+    with pytest.raises(UsageError, match=r"^grader_id 'judge': no grades are asked for"):
+        count_rows(place(run), min_credit=0.0, grader_id="judge")
     with pytest.raises(UsageError, match=r"^credit_id 'x' is not in these runs; there is judge-events$"):
         count_rows(place(run), min_credit=0.0, credit_id="x")
 
@@ -280,6 +282,9 @@ def test_a_folder_that_is_no_run_is_told(tmp_path: Path) -> None:
         read_table([place(run), f"{place(run)}/"])
     with pytest.raises(UsageError, match=r"^no run is named"):
         read_table([])
+    shutil.copytree(place(run), tmp_path / "copy" / "made")
+    with pytest.raises(UsageError, match=r"^two of the runs have the id made: "):
+        read_table([place(run), tmp_path / "copy" / "made"])
 
 
 def test_rows_know_their_number_without_a_picture(tmp_path: Path) -> None:

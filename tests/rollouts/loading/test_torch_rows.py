@@ -82,6 +82,13 @@ def test_every_rank_has_equally_many_batches(run: CommittedRun, world: int, work
     assert len(orders) == 2
 
 
+def test_more_ranks_than_rows(run: CommittedRun) -> None:
+    with pytest.raises(UsageError, match=r"^even 'drop' leaves none of 18 rows to 19 ranks: "):
+        of_rank(run, 0, 19, even="drop")
+    assert [len(one_pass(dataset)[0]) for dataset in ranks(run, 19, even="repeat")] == [1] * 19
+    assert sum(len(one_pass(dataset)[0]) for dataset in ranks(run, 19)) == 18
+
+
 @pytest.mark.parametrize(("world", "workers"), MATRIX)
 def test_a_pass_that_was_broken_off_goes_on_with_exactly_the_rest(run: CommittedRun, world: int, workers: int) -> None:
     """Each worker stops after another number of rows of the second pass; the third pass is whole again."""

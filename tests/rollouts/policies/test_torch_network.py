@@ -240,3 +240,16 @@ def test_context_without_gpu_is_the_cpu(tmp_path: Path, red_snapshot: Snapshot) 
     argument = mean_colour(tmp_path / "c.safetensors").removeprefix("torch:")
     policy = make_torch_policy(PolicyContext(DEFEND, argument, gpus=None))
     assert policy.act(red_snapshot, "", OPTIONS, None).choice == "attack"
+
+
+def test_a_grid_as_fine_as_the_last_convolution_loses_no_place() -> None:
+    from rollouts.policies.torch_architectures import build
+
+    card = NetworkCard("conv", "frame", OPTIONS, (40, 156), settings={"widths": [4, 4, 4], "grid": [5, 20]})
+    network = build(card, 3)
+    frames = torch.rand(2, 3, 40, 156)
+    with torch.inference_mode():
+        convolved = network.eye[:-2](frames)
+        assert convolved.shape == (2, 4, 5, 20)
+        assert torch.equal(network.eye(frames), convolved.flatten(1))
+        assert network(frames).shape == (2, 3)
