@@ -75,7 +75,12 @@ def _engine(scenario: Scenario) -> dict[str, Any] | None:
         return None
     files = ("cfg", "wad", "game")
     setup = {name: value for name, value in dataclasses.asdict(scenario.engine).items() if name not in files}
-    plain: dict[str, Any] = json.loads(json.dumps(setup))
+    return _plain(setup)
+
+
+def _plain(of: Mapping[str, Any]) -> dict[str, Any]:
+    """As it is read back from `run.json`, with which it is compared: lists for tuples, texts for keys."""
+    plain: dict[str, Any] = json.loads(json.dumps(of))
     return plain
 
 
@@ -85,7 +90,7 @@ def _policy(who: PolicyDescription) -> dict[str, Any]:
         "model": who.model,
         "provider": who.provider,
         "checkpoint_hash": who.checkpoint_hash,
-        "settings": {k: v for k, v in who.settings.items() if k not in _WHERE},
+        "settings": _plain({k: v for k, v in who.settings.items() if k not in _WHERE}),
     }
     return of if who.inner is None else {**of, "inner": _policy(who.inner)}
 

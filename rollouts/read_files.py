@@ -6,6 +6,7 @@ It is small and picklable, so that workers play what was read, whatever their ma
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,9 +36,11 @@ class ReadFiles:
     rubrics: tuple[RubricText, ...] = ()
 
     def scenario(self, name: str) -> Scenario:
-        """The scenario that was asked for as `name`, with the rubric texts that were given for it."""
+        """The scenario that was asked for as `name`, with the rubric texts that were given for it: one for this
+        scenario alone counts before one for all."""
         found = self.scenarios[name] if name in self.scenarios else find_scenario(name)
-        texts = {rubric.mode: rubric.text for rubric in self.rubrics if rubric.scenario in (None, found.name)}
+        given = sorted(self.rubrics, key=lambda rubric: rubric.scenario is not None)
+        texts = {rubric.mode: rubric.text for rubric in given if rubric.scenario in (None, found.name)}
         return dataclasses.replace(found, instructions={**found.instructions, **texts}) if texts else found
 
 
@@ -60,6 +63,9 @@ def read_files(scenarios: Iterable[str], rubric_files: Iterable[str]) -> ReadFil
     for rubric in rubrics:
         if rubric.scenario is not None and rubric.scenario not in names:
             raise unknown(f"{flag('rubric_files')}: scenario", rubric.scenario, names)
+    for what, n in Counter((rubric.scenario, rubric.mode) for rubric in rubrics).items():
+        if n > 1:
+            raise UsageError(f"{flag('rubric_files')}: {':'.join(filter(None, what))} is given {n} times: give it once")
     return dataclasses.replace(files, rubrics=rubrics)
 
 

@@ -63,7 +63,7 @@ class Task:
 
 def make_task(folder: RunFolder, config: GradingConfig, late: LateFlags, may_call: bool) -> Task:
     """The task on a run that was played. Errors: `UsageError`: nothing to do, or what contradicts itself."""
-    folder.read_record()
+    folder.read_own_record()
     order = make_order(config, folder.run_id, folder.storage.uri, may_call and not late.credit_only)
     if order is None:
         raise UsageError("there is nothing to do: give --grade heuristic, llm or explicit, or --summarize llm")

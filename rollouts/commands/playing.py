@@ -96,7 +96,7 @@ def look(prepared: Prepared) -> Standing:
     folder, config = prepared.folder, prepared.config
     if not folder.started():
         return Standing(False, (), make_plan(prepared.groups, config.episodes_per_unit), NOTHING)
-    check_identity(folder.read_record()["identity"], prepared.identity, prepared.run_id)
+    check_identity(folder.read_own_record()["identity"], prepared.identity, prepared.run_id)
     plan, survey = folder.read_plan(), folder.survey()
     retry = _failed(survey) if config.retry_failed else {}
     added = extend_plan(plan, prepared.groups, config.episodes_per_unit, retry)

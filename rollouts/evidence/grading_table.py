@@ -184,6 +184,9 @@ def _credit_line(credit: Section) -> str:
 
 
 def _call_lines(calls: Section) -> Iterable[str]:
+    """None for a model that was never asked, of which not even the role is known here."""
+    if not calls["calls"] and not calls["cache_hits"]:
+        return
     name = f"calls (llm {calls['kind']} {calls['who']})"
     failed = f", {calls['failed']:,} without an answer" if calls["failed"] else ""
     abandoned = f", {calls['abandoned']:,} abandoned when the run was stopped" if calls["abandoned"] else ""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -11,6 +13,9 @@ from rollouts.records import Answer
 _TEXTS = (*("cause", "detail", "parse_rule", "policy_text", "messages", "raw_reply", "finish_reason", "model_version"),)
 _NUMBERS = ("confidence", "latency_ms", "option_mass", "probability_bound")
 _COUNTS = ("tokens_in", "tokens_out")
+_LISTS = ("options_shown", "reply_tokens", "reply_logprobs")
+_NUMBER = int | float | np.number
+_COLUMN_BITS = 64
 
 
 def checked_answer(answer: object, teacher_action: str | None) -> Answer:
@@ -29,12 +34,27 @@ def checked_answer(answer: object, teacher_action: str | None) -> Answer:
 
 
 def _check_types(answer: Answer) -> None:
-    """What stands in the row's other columns. Errors: TypeError naming the field."""
-    for names, wanted in ((_TEXTS, str), (_NUMBERS, int | float | np.number), (_COUNTS, int | np.integer)):
+    """What stands in the row's other columns. Errors: TypeError or ValueError naming the field."""
+    for names, wanted in ((_TEXTS, str), (_NUMBERS, _NUMBER), (_COUNTS, int | np.integer), (_LISTS, tuple | list)):
         for name in names:
-            value = getattr(answer, name)
-            if value is not None and not isinstance(value, wanted):
-                raise TypeError(f"{name} is {type(value).__name__}, not {getattr(wanted, '__name__', wanted)}")
+            if (value := getattr(answer, name)) is not None:
+                _check_type(name, value, wanted)
+    _check_items("options_shown", answer.options_shown, str)
+    _check_items("reply_tokens", answer.reply_tokens, str)
+    _check_items("reply_logprobs", answer.reply_logprobs, _NUMBER)
+    for name in _COUNTS:
+        if int(getattr(answer, name) or 0).bit_length() >= _COLUMN_BITS:
+            raise ValueError(f"{name} has more than {_COLUMN_BITS} bits")
+
+
+def _check_items(name: str, items: Iterable[object] | None, wanted: Any) -> None:
+    for number, item in enumerate(items or ()):
+        _check_type(f"{name}[{number}]", item, wanted)
+
+
+def _check_type(name: str, value: object, wanted: Any) -> None:
+    if not isinstance(value, wanted):
+        raise TypeError(f"{name} is {type(value).__name__}, not {getattr(wanted, '__name__', wanted)}")
 
 
 def _check_actor(answer: Answer, teacher_action: str | None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -73,6 +74,13 @@ def _check_description(made: Any, spec: str) -> None:
         raise UsageError(f"policy {spec!r}: describe() returned {type(who).__name__}, {right}")
     if not (isinstance(who.name, str) and who.name):
         raise UsageError(f"policy {spec!r}: describe() gives the name {who.name!r}: must be a text")
+    try:
+        json.dumps({**who.settings}, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise UsageError(
+            f"policy {spec!r}: describe() gives settings that are not plain JSON, and they are part of what a run is: "
+            f"{describe_error(error)}"
+        ) from error
 
 
 def _takes(function: Callable[..., Any], arguments: tuple[str, ...]) -> bool:

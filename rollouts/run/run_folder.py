@@ -88,6 +88,18 @@ class RunFolder:
             raise UsageError(f"{self.describe('run.json')} is not JSON: {error}") from error
         return record
 
+    def read_own_record(self) -> dict[str, Any]:
+        """`read_record`, for who is to add rows, which carry the folder's name. Errors: `UsageError`, also where that
+        is not the run's."""
+        record = self.read_record()
+        if record["run_id"] != self.run_id:
+            own = record["run_id"]
+            raise UsageError(
+                f"{self.describe()} holds the run {own}, and rows that are added to it would carry another id: give "
+                "the folder that name again"
+            )
+        return record
+
     def read_plan(self) -> tuple[Unit, ...]:
         """All units, in order. Errors: `StorageError` where the plan is damaged."""
         units = tuple(unit for path in self._plan_files() for unit in read_plan(self.storage, path))

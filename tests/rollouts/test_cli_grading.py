@@ -131,6 +131,22 @@ def files(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
+# Another name
+
+
+def test_a_run_under_another_name_can_be_verified_but_not_added_to(console: Console) -> None:
+    """Its rows carry the name, and those of one run would carry two."""
+    (console.folder / "runs/r").rename(console.folder / "runs/other")
+    before = files(console.folder / "runs/other")
+    more = ("--seeds", "0:3", "--run-id", "other")
+    for words in (("grade", "runs/other", "--grade", "heuristic"), ("run", *PLAYED[:2], *more, *PLAYED[4:-2])):
+        said = console(*words)
+        assert (said.code, said.requests) == (2, ())
+        assert "runs/other holds the run r, and rows that are added to it would carry another id" in said.err
+    assert files(console.folder / "runs/other") == before
+    assert console("verify", "runs/other").code == 0
+
+
 # The embedded default
 
 
@@ -440,6 +456,13 @@ def test_a_budget_of_a_run_keeps_what_was_played(console: Console) -> None:
     assert (said.code, said.done["state"], said.done["owed"], said.done["gradings_owed"]) == (1, "budget", 0, 2)
     assert said.done["coverage"]["completed"] == 2
     assert said.requests == ()
+
+
+def test_a_model_that_was_never_asked_has_no_line_about_calls(console: Console) -> None:
+    said = console("grade", "runs/r", *LLM, "--base-url", "ENDPOINT", "--budget-calls", "0")
+    assert (said.code, said.requests) == (1, ())
+    assert "graded 0 of 2, 2 owed" in said.out
+    assert "calls (llm" not in said.out
 
 
 # Feedback and credit

@@ -108,6 +108,11 @@ def test_the_same_identity_passes_also_after_json() -> None:
     check_identity(json.loads(json.dumps(of())), of(), "r")
 
 
+def test_so_do_settings_that_json_has_in_another_form() -> None:
+    facts = RunFacts("1.3.1", {}, {"oracle": described("oracle", layers=(64, 32), bins={1: 0.5})})
+    check_identity(json.loads(json.dumps(of(facts))), of(facts), "r")
+
+
 @pytest.mark.parametrize("grown", [{"seeds": "0:9"}, {"seeds": "0:8", "episodes_per_seed": 2}])
 def test_more_seeds_or_episodes_are_growth(grown: dict[str, object]) -> None:
     check_identity(of(seeds="0:8"), of(**grown), "r")

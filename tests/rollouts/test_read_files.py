@@ -77,6 +77,17 @@ def test_a_rubric_text_of_a_file_takes_the_place_of_a_scenarios_own(tmp_path: Pa
     assert rubric(config, "defend_the_center", "bare") == SCENARIOS["defend_the_center"].instructions["bare"]
 
 
+def test_a_rubric_text_for_one_scenario_counts_before_one_for_all_and_each_is_given_once(tmp_path: Path) -> None:
+    for name in ("mine", "all"):
+        (tmp_path / name).write_text(name)
+    files = [f"basic:rule={tmp_path / 'mine'}", f"rule={tmp_path / 'all'}"]
+    for given in (files, files[::-1]):
+        config = load(scenarios=["basic", "take_cover"], rubric_files=given)
+        assert (rubric(config, "basic", "rule"), rubric(config, "take_cover", "rule")) == ("mine", "all")
+    with pytest.raises(UsageError, match="--rubric-file: basic:rule is given 2 times: give it once"):
+        load(scenarios=["basic"], rubric_files=[files[0], f"basic:rule={tmp_path / 'all'}"])
+
+
 def test_a_scenario_without_a_rule_can_be_given_one(tmp_path: Path) -> None:
     (tmp_path / "rule.txt").write_text("Aim ahead of it.")
     files = [f"rule={tmp_path / 'rule.txt'}"]

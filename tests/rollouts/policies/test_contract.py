@@ -101,6 +101,24 @@ def test_what_is_missing_is_said(written: Any, code: str, says: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ("{'at': {1}}", "TypeError: Object of type set is not JSON serializable"),
+        ("{'lr': float('nan')}", "ValueError: Out of range float values are not JSON compliant"),
+        ("None", "TypeError: 'NoneType' object is not a mapping"),
+    ],
+)
+def test_settings_are_plain_json(written: Any, settings: str, says: str) -> None:
+    code = f"class Mine(Good):\n    def describe(self): return PolicyDescription('m', 'rule', settings={settings})"
+    with pytest.raises(UsageError) as told:
+        make_policy(written(code), COUNTING)
+    assert str(told.value) == (
+        "policy 'mine:Mine': describe() gives settings that are not plain JSON, and they are part of what a run is: "
+        + says
+    )
+
+
+@pytest.mark.parametrize(
     "code",
     [
         "class Mine(Good): pass",
