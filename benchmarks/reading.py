@@ -113,12 +113,17 @@ def watched(runs: Sequence[str], settled_rows: int = SETTLED_ROWS) -> Memory:
 
 
 def linked(run: Path, rows: int, folder: Path) -> list[str]:
-    """Names of one run, as many as it takes for so many rows."""
+    """One run under as many names and ids as it takes for so many rows; all but `run.json` are links."""
     times = -(-rows // count_rows(run))
-    links = [folder / f"reading-{number}" for number in range(times)]
-    for link in links:
-        link.symlink_to(run.absolute())
-    return [str(link) for link in links]
+    copies = [folder / f"reading-{number}" for number in range(times)]
+    record = json.loads((run / "run.json").read_text())
+    for copy in copies:
+        copy.mkdir()
+        for part in run.absolute().iterdir():
+            (copy / part.name).symlink_to(part)
+        (copy / "run.json").unlink()
+        (copy / "run.json").write_text(json.dumps({**record, "run_id": copy.name}))
+    return [str(copy) for copy in copies]
 
 
 def measure(run: Path, rows: int, rounds: int, folder: Path) -> dict[str, Any]:
