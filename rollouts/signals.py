@@ -131,6 +131,14 @@ class Signals:
         for child in psutil.Process().children():
             with suppress(psutil.Error):
                 if not self._spares(child):
-                    for process in (child, *child.children(recursive=True)):
-                        process.kill()
+                    _kill_with_children(child)
         os._exit(128 + number)
+
+
+def _kill_with_children(process: psutil.Process) -> None:
+    """Each is stopped before its children are listed: none is started meanwhile that nobody then knows of."""
+    with suppress(psutil.Error):
+        process.suspend()
+        for child in process.children():
+            _kill_with_children(child)
+        process.kill()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -67,6 +68,25 @@ def test_a_hard_stop_takes_the_children_along() -> None:
     process.send_signal(signal.SIGTERM)
     assert end(process)[0] == 143
     assert psutil.wait_procs([child], timeout=5)[1] == []
+
+
+@pytest.mark.slow
+def test_a_hard_stop_takes_along_whom_a_child_is_just_starting() -> None:
+    mark = f"61.{os.getpid()}"
+    keeps_starting = f"import subprocess as s\nwhile True: s.Popen(['sleep', '{mark}'])"
+    process = start(
+        f"__import__('subprocess').run([__import__('sys').executable, '-c', {keeps_starting!r}])", grace_s=0.1
+    )
+    while not sleepers(mark):
+        time.sleep(0.01)
+    process.send_signal(signal.SIGTERM)
+    assert end(process)[0] == 143
+    time.sleep(0.2)
+    assert sleepers(mark) == []
+
+
+def sleepers(mark: str) -> list[int]:
+    return [p.pid for p in psutil.process_iter(["cmdline"]) if p.info["cmdline"] == ["sleep", mark]]
 
 
 def test_who_does_not_obey_in_time_is_stopped() -> None:
