@@ -4,16 +4,26 @@ lock while it waits for an answer."""
 from __future__ import annotations
 
 import multiprocessing
+import secrets
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from multiprocessing.connection import Connection
+from typing import Any
 
+import boto3  # type: ignore[import-untyped]
+import pytest
 from moto.server import ThreadedMotoServer
 
 _PROCESSES = multiprocessing.get_context("spawn")
 Serve = Callable[[Connection], None]
+ACCOUNT = {
+    "AWS_ACCESS_KEY_ID": "testing",
+    "AWS_SECRET_ACCESS_KEY": "testing",
+    "AWS_DEFAULT_REGION": "us-east-1",
+    "AWS_EC2_METADATA_DISABLED": "true",
+}
 
 
 def moto(ready: Connection) -> None:
@@ -56,3 +66,22 @@ def running(serve: Serve) -> Iterator[str]:
         process.join(10)
         here.close()
         there.close()
+
+
+@contextmanager
+def object_store() -> Iterator[str]:
+    """`host:port` of a whole object store, with an account for it in the environment meanwhile."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in ACCOUNT.items():
+            patch.setenv(name, value)
+        with running(moto) as place:
+            yield place
+
+
+def new_bucket(place: str) -> Any:
+    """An empty boto3 bucket of the store at `place`, with a name of its own."""
+    return boto3.resource("s3", endpoint_url=f"http://{place}").create_bucket(Bucket=f"bucket-{secrets.token_hex(8)}")
+
+
+def uri_in(place: str, bucket: Any, path: str) -> str:
+    return f"s3://{bucket.name}/{path}?endpoint_override={place}&scheme=http"

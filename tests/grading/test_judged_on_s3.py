@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Iterator
 from pathlib import Path
 
-import boto3  # type: ignore[import-untyped]
 import pytest
 
 from grading.credit import CreditSettings
@@ -16,22 +14,15 @@ from rollouts.evidence.manifest import write_evidence
 from rollouts.evidence.verify import differences
 from rollouts.store.storage import open_storage
 from tests.judged_runs import GRADER, SUMMARIZER, Desk, Model, make_order, played_run
-from tests.s3_servers import moto, running
+from tests.s3_servers import new_bucket, object_store, uri_in
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
 def uri() -> Iterator[str]:
-    with pytest.MonkeyPatch.context() as patch:
-        for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-            patch.setenv(name, "testing")
-        patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-        patch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-        with running(moto) as place:
-            name = f"bucket-{secrets.token_hex(8)}"
-            boto3.resource("s3", endpoint_url=f"http://{place}").create_bucket(Bucket=name)
-            yield f"s3://{name}/out?endpoint_override={place}&scheme=http"
+    with object_store() as place:
+        yield uri_in(place, new_bucket(place), "out")
 
 
 def test_grades_summaries_and_credit_on_an_object_store(uri: str, tmp_path: Path) -> None:

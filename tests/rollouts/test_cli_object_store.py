@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-import secrets
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import boto3  # type: ignore[import-untyped]
 import pytest
 
 from rollouts.store.storage import open_storage
 from tests.console import Started, left_over, rollouts
-from tests.s3_servers import moto, running
+from tests.s3_servers import new_bucket, object_store, uri_in
 from tests.same_rows import assert_same_data
 
 pytestmark = pytest.mark.slow
@@ -22,14 +20,8 @@ PLAY = ("run", "--scenario", "defend_the_center", "--policy", "random", "--seeds
 
 @pytest.fixture(scope="module")
 def out() -> Iterator[str]:
-    keys = {"AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": "testing", "AWS_DEFAULT_REGION": "us-east-1"}
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in (keys | {"AWS_EC2_METADATA_DISABLED": "true"}).items():
-            patch.setenv(name, value)
-        with running(moto) as place:
-            bucket = f"bucket-{secrets.token_hex(8)}"
-            boto3.resource("s3", endpoint_url=f"http://{place}").create_bucket(Bucket=bucket)
-            yield f"s3://{bucket}/runs?endpoint_override={place}&scheme=http"
+    with object_store() as place:
+        yield uri_in(place, new_bucket(place), "runs")
 
 
 def fetch(out: str, run_id: str, into: Path) -> Path:

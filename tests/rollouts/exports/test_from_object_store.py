@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Iterator
 from pathlib import Path
 
-import boto3  # type: ignore[import-untyped]
 import pyarrow.parquet as pq
 import pytest
 
 from rollouts.cli import main
 from rollouts.store.storage import open_storage
 from tests.exported_runs import judge, make, provenance
-from tests.s3_servers import moto, running
+from tests.s3_servers import new_bucket, object_store, uri_in
 
 pytestmark = pytest.mark.slow
 FORMS = {"sft": "data/*.parquet", "webdataset": "*.tar", "lerobot": "data/*/*.parquet", "merge": "*/*.parquet"}
@@ -21,16 +19,10 @@ FORMS = {"sft": "data/*.parquet", "webdataset": "*.tar", "lerobot": "data/*/*.pa
 
 @pytest.fixture(scope="module")
 def uri() -> Iterator[str]:
-    keys = {"AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": "testing", "AWS_DEFAULT_REGION": "us-east-1"}
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in (keys | {"AWS_EC2_METADATA_DISABLED": "true"}).items():
-            patch.setenv(name, value)
-        with running(moto) as place:
-            bucket = f"bucket-{secrets.token_hex(8)}"
-            boto3.resource("s3", endpoint_url=f"http://{place}").create_bucket(Bucket=bucket)
-            options = f"endpoint_override={place}&scheme=http"
-            judge(make(open_storage(f"s3://{bucket}/runs?{options}")))
-            yield f"s3://{bucket}/runs/known?{options}"
+    with object_store() as place:
+        bucket = new_bucket(place)
+        judge(make(open_storage(uri_in(place, bucket, "runs"))))
+        yield uri_in(place, bucket, "runs/known")
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Iterator
 from typing import Any
 
-import boto3  # type: ignore[import-untyped]
 import pytest
 
 from rollouts.evidence.committed_run import CommittedRun
 from rollouts.readers import hf_dataset, read_table, torch_dataset
 from rollouts.store.storage import open_storage
 from tests.row_runs import keys_of, row_run
-from tests.s3_servers import moto, running
+from tests.s3_servers import new_bucket, object_store, uri_in
 
 pytestmark = pytest.mark.slow
 SIZES = (10, 7, 1)
@@ -22,17 +20,10 @@ SIZES = (10, 7, 1)
 @pytest.fixture(scope="module")
 def s3_run() -> Iterator[tuple[CommittedRun, str]]:
     """A run in a bucket, and the URI of its folder."""
-    with pytest.MonkeyPatch.context() as patch:
-        for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-            patch.setenv(name, "testing")
-        patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-        patch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-        with running(moto) as endpoint:
-            bucket = f"bucket-{secrets.token_hex(8)}"
-            boto3.resource("s3", endpoint_url=f"http://{endpoint}").create_bucket(Bucket=bucket)
-            options = f"?endpoint_override={endpoint}&scheme=http"
-            run = row_run(open_storage(f"s3://{bucket}/out{options}"), SIZES, owed=1)
-            yield run, f"s3://{bucket}/out/made{options}"
+    with object_store() as place:
+        bucket = new_bucket(place)
+        run = row_run(open_storage(uri_in(place, bucket, "out")), SIZES, owed=1)
+        yield run, uri_in(place, bucket, "out/made")
 
 
 def keys(rows: Any) -> list[tuple[str, int]]:

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import secrets
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import boto3  # type: ignore[import-untyped]
 import pyarrow.dataset as ds
 import pytest
 
 from rollouts.errors import LeaseError, StorageError, UsageError
 from rollouts.run.run_folder import RunFolder
 from rollouts.store.storage import Storage, open_storage
-from tests.s3_servers import moto, running, unavailable
+from tests.s3_servers import new_bucket, object_store, running, unavailable, uri_in
 from tests.shard_doubles import PLAN, RUN_ID, drive, play, stage, start
 
 pytestmark = pytest.mark.slow
@@ -29,25 +27,18 @@ class KilledError(BaseException):
 
 @pytest.fixture(scope="module")
 def endpoint() -> Iterator[str]:
-    with pytest.MonkeyPatch.context() as patch:
-        for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-            patch.setenv(name, "testing")
-        patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-        patch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-        with running(moto) as place:
-            yield place
+    with object_store() as place:
+        yield place
 
 
 @pytest.fixture
 def bucket(endpoint: str) -> Any:
-    name = f"bucket-{secrets.token_hex(8)}"
-    resource = boto3.resource("s3", endpoint_url=f"http://{endpoint}")
-    return resource.create_bucket(Bucket=name)
+    return new_bucket(endpoint)
 
 
 @pytest.fixture
 def uri(endpoint: str, bucket: Any) -> str:
-    return f"s3://{bucket.name}/out?endpoint_override={endpoint}&scheme=http"
+    return uri_in(endpoint, bucket, "out")
 
 
 def keys(bucket: Any) -> list[str]:
