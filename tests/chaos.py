@@ -26,14 +26,13 @@ from pathlib import Path
 
 import psutil
 
-from rollouts.scratch import sweep_scratch
-from tests.console import lost_memory, newly_lost_memory
+from tests.console import MARK_NAME, is_marked, scratch_left
+from tests.engine_memory import EngineMemory
 from tests.processes import descendants
 from tests.same_rows import assert_same_data
 
 KINDS = ("actor", "engine", "stopped engine", "node", "driver")
 RUN_ID = "chaos"
-MARK = "ROLLOUTS_CHAOS"
 CONSOLE = (sys.executable, "-m", "rollouts.cli")
 NODE_CPUS = 2
 
@@ -179,8 +178,8 @@ def _is_stopped(process: psutil.Process) -> bool:
 def marked(folder: Path) -> Iterator[str]:
     """Whatever is started inside carries a mark, wherever its parents go, and has `folder` for its temporary files."""
     mark = uuid.uuid4().hex
-    before = {name: os.environ.get(name) for name in (MARK, "TMPDIR")}
-    os.environ |= {MARK: mark, "TMPDIR": str(folder)}
+    before = {name: os.environ.get(name) for name in (MARK_NAME, "TMPDIR")}
+    os.environ |= {MARK_NAME: mark, "TMPDIR": str(folder)}
     try:
         yield mark
     finally:
@@ -189,13 +188,11 @@ def marked(folder: Path) -> Iterator[str]:
             os.environ |= {} if value is None else {name: value}
 
 
-def leftovers(mark: str, scratch: Path, memory_before: set[str]) -> list[str]:
-    """Processes with the mark, engines' shared memory that was not there before, and scratch folders that the next run
-    would not sweep (who dies in the last moment has nobody left to do it)."""
+def leftovers(mark: str, scratch: Path, memory: EngineMemory) -> list[str]:
+    """Processes with the mark, engines' shared memory, and scratch folders that the next run would not sweep (who dies
+    in the last moment has nobody left to do it)."""
     psutil.wait_procs(_marked(mark), timeout=10)  # workers of a lost node are nobody's children any more
-    sweep_scratch(min_age_s=0, place=scratch)
-    left = [str(path) for path in sorted(scratch.glob("doom-rollouts-*"))]
-    left += sorted(newly_lost_memory(memory_before))
+    left = [*scratch_left(scratch), *sorted(memory.lost())]
     for process in _marked(mark):
         with suppress(psutil.NoSuchProcess):
             left.append(f"process {process.pid} {process.name()}")
@@ -206,20 +203,19 @@ def _marked(mark: str) -> list[psutil.Process]:
     found = []
     for process in psutil.process_iter():
         with suppress(psutil.Error):
-            if process.environ().get(MARK) == mark:
+            if is_marked(process, mark):
                 found.append(process)
     return found
 
 
 def chaos(setting: Setting, folder: Path, tell: Callable[[str], None] = print) -> Counter[str]:
     """The disturbed and the undisturbed run, compared; raises AssertionError with what differs or is left."""
-    memory = lost_memory()
     disturbed, calm, scratch = folder / "disturbed", folder / "calm", folder / "t"
     for place in (disturbed, scratch):
         place.mkdir()
-    with marked(scratch) as mark:
+    with marked(scratch) as mark, EngineMemory(lambda process: is_marked(process, mark)) as memory:
         killed = disturbed_run(setting, disturbed, tell)
-    left = leftovers(mark, scratch, memory)
+        left = leftovers(mark, scratch, memory)
     assert left == [], f"left behind: {left}"
     private = [
         str(path) for path in (disturbed / RUN_ID).rglob("*") if ".staging" in path.parts or ".tmp-" in path.name

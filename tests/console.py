@@ -17,7 +17,10 @@ from typing import Any
 import psutil
 import pyarrow.parquet as pq
 
+from rollouts.scratch import PREFIX, sweep_scratch
+
 ROOT = Path(__file__).resolve().parents[1]
+MARK_NAME = "ROLLOUTS_TEST_MARK"
 MARK = uuid.uuid4().hex
 POOLS = ("ray", "local")
 DEFEND = ("--scenario", "defend_the_center", "--frames", "none")
@@ -28,7 +31,7 @@ def command(*words: str) -> list[str]:
 
 
 def environment(**more: str) -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": str(ROOT), "ROLLOUTS_TEST_MARK": MARK, **more}
+    return {**os.environ, "PYTHONPATH": str(ROOT), MARK_NAME: MARK, **more}
 
 
 def rollouts(folder: Path, *words: str, code: int = 0, **more: str) -> subprocess.CompletedProcess[str]:
@@ -60,27 +63,28 @@ def _marked() -> list[str]:
     found = []
     for process in psutil.process_iter(["name"]):
         with contextlib.suppress(psutil.Error):
-            if process.environ().get("ROLLOUTS_TEST_MARK") == MARK:
+            if is_marked(process):
                 found.append(process.info["name"])
     return found
 
 
-def lost_memory() -> set[str]:
-    """Engines' shared memory on this machine that no process uses."""
-    names = {path.name for path in Path("/dev/shm").glob("ViZDoom*")}
-    for maps in Path("/proc").glob("[0-9]*/maps") if names else ():
-        with contextlib.suppress(OSError):
-            text = maps.read_text(errors="replace")
-            names -= {name for name in names if name in text}
-    return names
+def is_marked(process: psutil.Process, mark: str = MARK) -> bool:
+    """Whether it descends from this test process, wherever its parents went. Errors: `psutil.Error`."""
+    return process.environ().get(MARK_NAME) == mark
 
 
-def newly_lost_memory(before: set[str], patience_s: float = 2.0) -> set[str]:
-    """What of it was not there before; an engine that starts elsewhere has not mapped its own for a moment."""
+def scratch_left(place: Path, patience_s: float = 10.0) -> list[str]:
+    """Temporary folders in `place` that a sweep leaves, after a moment.
+
+    A killed process has lost its environment, by which `left_over` knows it, some time before it gives back its locks.
+    """
     over = time.monotonic() + patience_s
-    while (found := lost_memory() - before) and time.monotonic() < over:
+    while True:
+        sweep_scratch(min_age_s=0, place=place)
+        found = sorted(str(path) for path in place.glob(f"{PREFIX}*"))
+        if not found or time.monotonic() > over:
+            return found
         time.sleep(0.05)
-    return found
 
 
 @dataclass

@@ -26,10 +26,9 @@ from rollouts.policies.registry import make_policy
 from rollouts.policies.server_messages import pack_question, read_outcome
 from rollouts.pools.pool import Failure
 from rollouts.records import Answer, Frame, Snapshot
-from rollouts.scratch import sweep_scratch
 from rollouts.store.storage import open_storage
 from tests import language_models
-from tests.console import Started, left_over, rollouts
+from tests.console import Started, left_over, rollouts, scratch_left
 from tests.onnx_files import mean_colour
 from tests.processes import descendants
 from tests.served import MARK
@@ -258,8 +257,7 @@ def test_wherever_it_is_killed_a_served_run_is_the_one_whose_worker_owns_its_net
     game = ("run", *RUN[:-2], "--policy", "mixture:0.5:onnx:c.onnx", "--policy", "onnx:c.onnx")
     words = (*game, *SERVED, "--run-id", "served")
     _killed(Started(tmp_path, words, {"TMPDIR": ray_dir}))
-    sweep_scratch(min_age_s=0, place=Path(ray_dir))
-    assert list(Path(ray_dir).glob("doom-rollouts-*")) == []
+    assert scratch_left(Path(ray_dir)) == []
     rollouts(tmp_path, *words)
     rollouts(tmp_path, *game, "--pool", "local", "--run-id", "own")
     served, own = (

@@ -11,7 +11,7 @@ import pytest
 from tests.console import DEFEND, command, environment, rollouts
 from tests.same_rows import assert_same_data
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("nothing_is_left")]
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_process_is_left")]
 SMALL = ("run", *DEFEND, "--seeds", "0:3", "--step-cap", "4", "--pool", "local", "--run-id", "r")
 
 

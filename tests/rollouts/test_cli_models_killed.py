@@ -15,7 +15,7 @@ from rollouts.calls.fake_endpoint import FakeEndpoint
 from tests.console import POOLS, Started, rollouts
 from tests.same_rows import assert_same_data
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("nothing_is_left")]
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_process_is_left")]
 CAP, SEEDS = 6, 4
 GAME = ("run", "--scenario", "defend_the_center", "--frames", "none", "--step-cap", str(CAP), "--seeds", f"0:{SEEDS}")
 MODEL = ("--policy", "chat:m", "--history", "2", "--in-flight", "2", "--grade", "none", "--run-id", "r")

@@ -46,7 +46,7 @@ def test_many_actors_and_graders_share_one_governor(tmp_path: Path, nothing_is_l
     assert rollouts(tmp_path, "verify", "runs/r").returncode == 0
 
 
-def test_actors_killed_in_the_middle_of_a_call_hold_up_nobody(tmp_path: Path, nothing_is_left: None) -> None:
+def test_actors_killed_in_the_middle_of_a_call_hold_up_nobody(tmp_path: Path, no_process_is_left: None) -> None:
     """With one request at a time, a turn that dies with its actor would block all others for 90 s."""
     with FakeEndpoint(delay_s=0.3) as fake:
         words = ("run", *GAME[:-1], "--grade", "none", "--policy", "chat:m", "--seeds", "0:2", "--actors", "2")

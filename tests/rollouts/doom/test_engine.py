@@ -13,7 +13,7 @@ from rollouts.doom.engine import ENGINE_VERSION, Engine, provenance
 from rollouts.errors import EngineLost, ScenarioError
 from rollouts.scenarios.registry import SCENARIOS
 from rollouts.scenarios.scenario import EngineSetup
-from tests.console import lost_memory, newly_lost_memory
+from tests.engine_memory import EngineMemory
 
 SETUP = EngineSetup("defend_the_center.cfg")
 BUTTONS = ("ATTACK", "TURN_LEFT", "TURN_RIGHT")
@@ -33,17 +33,17 @@ def test_buttons_stand_in_the_scenarios_order(engine: Engine) -> None:
 
 def test_a_killed_engine_is_lost_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    before = lost_memory()
-    engine = Engine(SETUP, BUTTONS, "indexed")
-    engine.seek(1, 0)
-    pid = engine.pid()
-    assert pid is not None
-    os.kill(pid, signal.SIGKILL)
-    with pytest.raises(EngineLost, match="engine lost"), engine.watched():
-        engine.game.make_action([0.0, 0.0, 0.0], 4)
-    engine.close()
+    with EngineMemory(lambda process: process.pid == os.getpid()) as memory:
+        engine = Engine(SETUP, BUTTONS, "indexed")
+        engine.seek(1, 0)
+        pid = engine.pid()
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+        with pytest.raises(EngineLost, match="engine lost"), engine.watched():
+            engine.game.make_action([0.0, 0.0, 0.0], 4)
+        engine.close()
+        assert memory.lost() == set()
     assert engine.pid() is None
-    assert newly_lost_memory(before) == set()
     assert list(tmp_path.iterdir()) == []
 
 
