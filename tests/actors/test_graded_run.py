@@ -258,9 +258,9 @@ def test_a_signal_ends_it_in_time_and_the_same_command_goes_on(tmp_path: Path) -
             out, _ = driver.communicate(timeout=30)
             took_s = time.monotonic() - begun
         assert driver.returncode == 128 + signal.SIGTERM, out
-        _, alive = psutil.wait_procs(family, timeout=5)
+        _, alive = psutil.wait_procs(family, timeout=30)
         assert alive == []
-    assert took_s < 5.0
+    assert took_s < 15  # the answers never come; 2 s where nothing else runs
     sent = len(fake.requests)
     with FakeEndpoint(numbered) as fake:
         command, environment = command_line(tmp_path, fake)

@@ -76,7 +76,7 @@ def test_random_over_many_seeds_lands_where_it_should(tmp_path: Path) -> None:
 def test_more_than_the_nodes_can_hold_is_refused_soon_and_leaves_nothing(tmp_path: Path) -> None:
     begun_s = time.monotonic()
     said = rollouts(tmp_path, "run", *SMALL, "--actors", "4000", code=2)
-    assert time.monotonic() - begun_s < 30
+    assert time.monotonic() - begun_s < 90  # it would wait for ever; 30 s where nothing else runs
     assert said.stderr.startswith("rollouts: asked for 4000 actors of 1 CPU each")
     assert said.stderr.count("\n") == 1
     assert list(tmp_path.iterdir()) == []

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from rollouts.signals import GRACE_S
 from tests.console import DEFEND, POOLS, Started, episodes, left_over, rollouts
 from tests.processes import descendants
 from tests.same_rows import assert_same_data
@@ -37,7 +38,7 @@ def test_a_signal_stops_a_run_that_the_same_command_then_finishes(
         run.process.send_signal(number)
     code, events, err, took_s = run.end()
     assert code == 128 + number
-    assert took_s < 5  # 2 s where nothing else runs; two Rays side by side take their time
+    assert took_s < 10  # 2 s where nothing else runs; two Rays side by side take their time
     assert "give the same command again" in err.splitlines()[-1]
     done = events[-1]
     assert (done["event"], done["state"], done["exit_code"]) == ("done", "interrupted", 128 + number)
@@ -61,7 +62,7 @@ def test_the_second_ctrl_c_stops_at_once(tmp_path: Path, pool: str) -> None:
     run.ctrl_c()
     code, _, err, took_s = run.end()
     assert code == 128 + signal.SIGINT
-    assert took_s < 2.0
+    assert took_s < GRACE_S  # after that it would end by itself
     assert "interrupted" in err
     assert "Traceback" not in err
 
@@ -73,7 +74,7 @@ def test_a_ctrl_c_while_ray_starts_stops_at_once_and_leaves_nothing(tmp_path: Pa
     run.ctrl_c()
     code, _, err, took_s = run.end()
     assert code == 128 + signal.SIGINT
-    assert took_s < 2.0
+    assert took_s < GRACE_S  # after that it would end by itself
     assert err.splitlines()[-1].endswith("interrupted; to go on, give the same command again")
     assert "Traceback" not in err
 

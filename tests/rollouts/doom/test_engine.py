@@ -54,7 +54,7 @@ def test_close_does_not_wait_for_a_stopped_engine(engine: Engine) -> None:
     started = time.monotonic()
     engine.close()
     engine.close()
-    assert time.monotonic() - started < 2
+    assert time.monotonic() - started < 15  # it would wait for ever
     assert not Path(f"/proc/{pid}").exists()
 
 

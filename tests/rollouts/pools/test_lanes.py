@@ -93,8 +93,8 @@ def test_a_player_that_cannot_be_made_is_told_of_and_may_be_made_again() -> None
 def test_wake_ends_a_wait(lanes: LocalLanes) -> None:
     threading.Timer(0.05, lanes.wake).start()
     begun = time.monotonic()
-    assert lanes.wait(5.0) == []
-    assert time.monotonic() - begun < 2
+    assert lanes.wait(60.0) == []
+    assert time.monotonic() - begun < 30
 
 
 def test_close_drops_what_is_under_way_and_closes_the_player() -> None:
@@ -104,7 +104,7 @@ def test_close_drops_what_is_under_way_and_closes_the_player() -> None:
     time.sleep(0.02)
     begun = time.monotonic()
     lanes.close()
-    assert time.monotonic() - begun < 3.0
+    assert time.monotonic() - begun < 15  # of 30
     assert (judge.under_way, judge.closed) == (0, True)
     lanes.close()
 
@@ -130,8 +130,8 @@ def test_the_driver_takes_units_that_arrive() -> None:
 
 
 def test_an_idle_line_takes_up_an_arrival_at_once() -> None:
-    """Twenty units, each arriving when the one before is committed: at the pace of looking around it takes 4 s."""
-    lanes, units = LocalLanes(FakeJudge, 1), iter(make_units(20))
+    """A hundred units, each arriving when the one before is committed: at the pace of looking around it takes 20 s."""
+    lanes, units = LocalLanes(FakeJudge, 1), iter(make_units(100))
     arrivals = Arrivals(lanes.wake)
 
     def add_next(_report: object = None) -> None:
@@ -142,8 +142,8 @@ def test_an_idle_line_takes_up_an_arrival_at_once() -> None:
 
     add_next()
     begun = time.monotonic()
-    assert drive([], lanes, SideCommitsDouble(add_next), arrivals=arrivals).committed == 20
-    assert time.monotonic() - begun < 2.5
+    assert drive([], lanes, SideCommitsDouble(add_next), arrivals=arrivals).committed == 100
+    assert time.monotonic() - begun < 15
 
 
 def test_a_spent_budget_ends_it_and_keeps_what_is_done() -> None:

@@ -20,7 +20,7 @@ from rollouts.pools.pool import Failure, Finished, Started, StartFailed, Task, T
 from rollouts.pools.stall import Stalled, kill_engines, stall_watch
 from rollouts.pools.wear import Wear
 from rollouts.records import Unit, UnitReport
-from rollouts.signals import Signals
+from rollouts.signals import GRACE_S, Signals
 from tests.pool_doubles import FakeCommits, make_units, report_of
 
 UNITS = make_units(3)
@@ -105,7 +105,7 @@ def test_a_signal_interrupts_a_unit_in_the_middle() -> None:
         begun = time.monotonic()
         player = Sleeping()
         outcome = drive(UNITS, LocalPool(lambda: player, signals), FakeCommits(), signals=signals)
-    assert time.monotonic() - begun < 1.5
+    assert time.monotonic() - begun < GRACE_S
     assert (outcome.state, outcome.owed, outcome.signal) == ("interrupted", 3, signal.SIGINT)
     assert player.closed
 
