@@ -66,6 +66,10 @@ def _check_names(config: RunConfig, source: Mapping[str, str]) -> None:
     for rubric in config.rubrics:
         if rubric not in RUBRICS:
             raise unknown("rubric", rubric, (*RUBRICS, "both"))
+    for text in config.read.rubrics if config.read else ():
+        if text.mode not in config.rubrics:
+            played = ", ".join(config.rubrics)
+            raise UsageError(f"{source['rubric_files']}: rubric {text.mode} is not played, only {played}: leave it out")
     for policy in config.policies:
         check_policy(policy)
     _check_choice(source["frames"], config.frames, FRAME_FORMATS)

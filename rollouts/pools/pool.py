@@ -48,12 +48,14 @@ class Failure:
 
     @classmethod
     def of(cls, error: BaseException) -> Failure:
-        """The project's own errors speak for themselves; any other is named by its type."""
+        """The project's own errors speak for themselves (a lost engine says so); any other is named by its type."""
         if isinstance(error, BudgetSpent):
             return cls("budget", scrub(str(error)))
         if isinstance(error, _SYSTEMIC):
             return cls("systemic", scrub(str(error)))
-        return cls("void" if isinstance(error, TryVoid) else "error", describe_error(error))
+        if isinstance(error, TryVoid):
+            return cls("void", scrub(str(error)))
+        return cls("error", describe_error(error))
 
 
 class Report(Protocol):

@@ -57,7 +57,7 @@ def test_what_was_read_is_what_is_played_whatever_becomes_of_the_file(tmp_path: 
 def test_the_record_has_paths_that_hold_in_any_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_line(tmp_path)
     monkeypatch.chdir(tmp_path)
-    config = load(scenarios=["line.toml"], rubric_files=["bare=bare.txt"])
+    config = load(scenarios=["line.toml"], rubrics=["bare"], rubric_files=["bare=bare.txt"])
     assert config.as_dict()["scenarios"] == [str(tmp_path / "line.toml")]
     assert config.as_dict()["rubric_files"] == [f"bare={tmp_path / 'bare.txt'}"]
     monkeypatch.chdir("/")
@@ -71,7 +71,8 @@ def test_a_rubric_text_of_a_file_takes_the_place_of_a_scenarios_own(tmp_path: Pa
     mine.write_bytes("Räum auf.\r\n".encode())
     other.write_text("Survive.")
     both = ["defend_the_center", "health_gathering"]
-    config = load(scenarios=both, rubric_files=[f"rule={mine}", f"health_gathering:bare={other}"])
+    files = [f"rule={mine}", f"health_gathering:bare={other}"]
+    config = load(scenarios=both, rubrics=["both"], rubric_files=files)
     assert rubric(config, "defend_the_center", "rule") == rubric(config, "health_gathering", "rule") == "Räum auf.\r\n"
     assert rubric(config, "health_gathering", "bare") == "Survive."
     assert rubric(config, "defend_the_center", "bare") == SCENARIOS["defend_the_center"].instructions["bare"]
@@ -118,6 +119,7 @@ def test_the_texts_hash_is_part_of_identity(tmp_path: Path) -> None:
         ("rule={folder}", ["--rubric-file", "is a folder, not a file"]),
         ("rule={folder}/mine.wad", ["--rubric-file", "mine.wad", "UTF-8"]),
         ("rule={folder}/empty.txt", ["--rubric-file", "empty.txt", "is empty"]),
+        ("bare={folder}/bare.txt", ["--rubric-file", "rubric bare is not played, only rule"]),
     ],
 )
 def test_a_rubric_file_that_is_wrong_is_one_line(tmp_path: Path, given: str, named: list[str]) -> None:

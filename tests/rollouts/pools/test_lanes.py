@@ -59,7 +59,7 @@ def test_lanes_work_at_the_same_time(lanes: LocalLanes, judge: FakeJudge) -> Non
 
 def test_an_error_of_a_task_leaves_its_lane_ready(lanes: LocalLanes) -> None:
     ready(lanes).send(0, Task(OTHER, "a"))
-    assert heard(lanes, 1) == [TaskFailed(0, Failure("void", "TryVoid: the shards are not there"))]
+    assert heard(lanes, 1) == [TaskFailed(0, Failure("void", "the shards are not there"))]
     lanes.send(0, Task(UNIT, "b"))
     assert isinstance(heard(lanes, 1)[0], Finished)
 
