@@ -74,6 +74,16 @@ class Scheduler:
         return any(slot.state == "busy" for slot in self._slots)
 
     @property
+    def playing(self) -> int:
+        """Workers that have a task."""
+        return sum(slot.state == "busy" for slot in self._slots)
+
+    @property
+    def waiting(self) -> int:
+        """Units that no worker has."""
+        return len(self._backlog)
+
+    @property
     def live(self) -> int:
         """Workers that are ready or busy."""
         return sum(slot.live for slot in self._slots)

@@ -1,0 +1,110 @@
+"""What Prometheus gets from a run: scraped over HTTP from a real Ray of the run's own, while it goes on."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow.dataset as ds
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from rollouts.calls.fake_endpoint import FakeEndpoint
+from rollouts.meters import METERS
+from tests.console import command, environment
+from tests.gated import GATE_DIR, LAST_SEED
+from tests.graded_runs import rows_of
+
+pytestmark = pytest.mark.slow
+PATIENCE_S = 120.0
+BEHIND = 8
+PRICES = '["judge"]\ninput = 1.0\noutput = 2.0\n'
+Series = dict[tuple[str, frozenset[tuple[str, str]]], float]
+OURS = frozenset({"run", *(tag for meter in METERS for tag in meter.tags), "le"})
+
+
+def scrape(url: str) -> Series:
+    """The sum of each of our series over all processes, by name and by our own tags."""
+    text = urllib.request.urlopen(url, timeout=10).read().decode()
+    found: Series = {}
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            if sample.name.startswith("ray_doom_rollouts_"):
+                tags = frozenset((name, value) for name, value in sample.labels.items() if name in OURS)
+                key = (sample.name.removeprefix("ray_doom_rollouts_"), tags)
+                found[key] = found.get(key, 0.0) + sample.value
+    return found
+
+
+def of(series: Series, name: str, **tags: str) -> float:
+    """The sum of a metric's series that have these tags."""
+    return sum(value for (found, has), value in series.items() if found == name and set(tags.items()) <= has)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], FakeEndpoint]]:
+    """`rollouts run` of the counting game, graded by a model, that waits before the episode of seed 32; 8 come after."""
+    (tmp_path / "prices.toml").write_text(PRICES)
+    with FakeEndpoint() as fake:
+        words = (
+            *("run", "--scenario", "tests.gated:GATED", "--policy", "random", "--seeds", f"1:{LAST_SEED + BEHIND + 1}"),
+            *("--frames", "none", "--actors", "1", "--run-id", "r", "--json", "--metrics-port", "0"),
+            *("--grade", "llm", "--grader-model", "judge", "--base-url", fake.base_url, "--prices", "prices.toml"),
+        )
+        more = {GATE_DIR: str(tmp_path), "RAY_metrics_report_interval_ms": "1000", "RAY_AUTH_MODE": "disabled"}
+        process = subprocess.Popen(command(*words), cwd=tmp_path, env=environment(**more), stdout=-1, text=True)
+        try:
+            yield process, fake
+        finally:
+            process.kill()
+            process.communicate()
+
+
+def metrics_url(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    for line in process.stdout:
+        told = json.loads(line)
+        if told["event"] == "note" and told["text"].startswith("metrics: "):
+            return str(told["text"].removeprefix("metrics: "))
+    raise AssertionError("nobody said where")
+
+
+def test_what_is_scraped_is_what_was_played_and_graded(
+    run: tuple[subprocess.Popen[str], FakeEndpoint], tmp_path: Path
+) -> None:
+    process, _ = run
+    url, over, played = metrics_url(process), time.monotonic() + PATIENCE_S, LAST_SEED - 1
+    series: Series = {}
+    while time.monotonic() < over and (
+        of(series, "episodes_total") < played
+        or of(series, "grades_total") < played
+        or of(series, "committed_units_total", pool="grades") < played
+        or of(series, "units_waiting", pool="rollouts") != BEHIND
+    ):
+        time.sleep(0.2)
+        series = scrape(url)
+    folder = tmp_path / "runs/r"
+    (tmp_path / "open").touch()
+    assert process.wait(PATIENCE_S) == 0
+    steps = ds.dataset(sorted((folder / "steps").glob("*.parquet"))).to_table(columns=["seed"])["seed"].to_pylist()
+    decisions = sum(seed < LAST_SEED for seed in steps)
+    calls = [row for row in rows_of(folder, "calls") if int(row["episode_id"].split(".")[3]) < LAST_SEED]
+    who = {"run": "r", "scenario": "gated", "policy": "random"}
+    assert of(series, "decisions_total", **who) == decisions
+    assert of(series, "decision_latency_ms_count", **who) == decisions
+    assert of(series, "decision_latency_ms_bucket", le="0.1", **who) == decisions
+    assert of(series, "episodes_total", status="completed", **who) == of(series, "episodes_total") == played
+    assert of(series, "committed_units_total", pool="rollouts") == played
+    assert of(series, "grades_total", status="graded") == of(series, "grades_total") == played
+    assert of(series, "model_requests_total", pool="grades") == len(calls) == played
+    assert of(series, "model_tokens_total", direction="in") == sum(row["tokens_in"] for row in calls) > 0
+    assert of(series, "model_tokens_total", direction="out") == sum(row["tokens_out"] for row in calls) > 0
+    assert of(series, "model_cost_usd_total", pool="grades") == pytest.approx(sum(row["cost_usd"] for row in calls))
+    assert of(series, "workers", pool="rollouts", state="busy") == 1
+    assert of(series, "requests_in_flight") == of(series, "requests_waiting") == 0
+    assert {tag for _, tags in series for tag, _ in tags} <= OURS
+    assert len(series) < 100, "tags that grow"
