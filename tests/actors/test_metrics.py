@@ -24,6 +24,8 @@ PATIENCE_S = 120.0
 BEHIND = 8
 PRICES = '["judge"]\ninput = 1.0\noutput = 2.0\n'
 Series = dict[tuple[str, frozenset[tuple[str, str]]], float]
+SUFFIXES = {"counter": ("_total",), "gauge": ("",), "histogram": ("_bucket", "_sum", "_count")}
+EXPORTED = {f"{meter.name}{end}".removeprefix("doom_rollouts_") for meter in METERS for end in SUFFIXES[meter.kind]}
 OURS = frozenset({"run", *(tag for meter in METERS for tag in meter.tags), "le"})
 
 
@@ -47,7 +49,7 @@ def of(series: Series, name: str, **tags: str) -> float:
 
 @pytest.fixture
 def run(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], FakeEndpoint]]:
-    """`rollouts run` of the counting game, graded by a model, that waits before the episode of seed 32; 8 come after."""
+    """`rollouts run` of the counting game, graded by a model, that waits before that of seed 32; 8 come after."""
     (tmp_path / "prices.toml").write_text(PRICES)
     with FakeEndpoint() as fake:
         words = (
@@ -108,3 +110,4 @@ def test_what_is_scraped_is_what_was_played_and_graded(
     assert of(series, "requests_in_flight") == of(series, "requests_waiting") == 0
     assert {tag for _, tags in series for tag, _ in tags} <= OURS
     assert len(series) < 100, "tags that grow"
+    assert {name for name, _ in series} <= EXPORTED
