@@ -1,4 +1,4 @@
-"""The Grafana dashboard asks for what is measured: its queries against the meters of the code, and the other way round."""
+"""The Grafana dashboard asks for what is measured: its queries against the meters of the code, and the reverse."""
 
 from __future__ import annotations
 
