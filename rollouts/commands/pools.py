@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 CPUS_OF_A_WAITER = 0.125
 """Of a second that a model behind an endpoint takes to answer, the engine and the row take a few milliseconds: what
-bounds eight actors a CPU is memory (some 160 MB each, engine included)."""
+bounds eight actors a CPU is memory, where each has a process (some 160 MB, engine included)."""
 
 
 class Place:
@@ -189,7 +189,14 @@ def _wish(prepared: Prepared) -> Wish:
         config.recycle_after,
         config.recycle_above_mb,
         prepared.grading.in_flight if _only_waits(prepared) else None,
+        _together(prepared),
     )
+
+
+def _together(prepared: Prepared) -> int:
+    """Actors of one process: those that only wait share one for each CPU, in which code and caches are warm."""
+    cpus = _cpus_per_actor(prepared)
+    return max(1, int(1 / cpus)) if _only_waits(prepared) and not prepared.config.gpus_per_actor else 1
 
 
 def _cpus_per_actor(prepared: Prepared) -> float:

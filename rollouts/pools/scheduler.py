@@ -185,7 +185,7 @@ class Scheduler:
     def _task(self, unit: Unit) -> Task:
         attempt = self._next_attempt()
         trouble = self._troubles.get(unit.number)
-        return Task(trouble.todo, attempt, trouble.blamed) if trouble else Task(unit, attempt)
+        return Task(trouble.todo, attempt, trouble.blamed, trouble.alone) if trouble else Task(unit, attempt)
 
     def _start(self, now: float) -> Iterator[Command]:
         """Start no more workers than units wait (but some ahead of them), and not all at once."""
