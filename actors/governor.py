@@ -24,7 +24,9 @@ from rollouts.errors import BudgetSpent, RunStopped
 
 LOST = "the governor of model calls is lost: the same command goes on where it was"
 _MOST_WAITING = 100_000
+_LINGER_S = 0.05
 Answer = Permit | BudgetSpent | RunStopped | None
+Settled = tuple[tuple[Permit, Outcome], ...]
 
 
 class Governor:
@@ -34,8 +36,10 @@ class Governor:
         self._limiter = LocalLimiter(limits)
         self._in_line: dict[str, asyncio.Task[Permit]] = {}
 
-    async def acquire(self, order: Order, ticket: str) -> Answer:
-        """Waits for its turn under the name `ticket`; None where that was withdrawn first."""
+    async def acquire(self, order: Order, ticket: str, settled: Settled = ()) -> Answer:
+        """Waits for its turn under the name `ticket`; None where that was withdrawn first. `settled` comes along."""
+        for permit, outcome in settled:
+            await self._limiter.settle(permit, outcome)
         place = self._in_line[ticket] = asyncio.ensure_future(self._limiter.acquire(order))
         try:
             return await place
@@ -65,11 +69,15 @@ class Governor:
 class GovernorHandle:
     """A `Limiter` whose book is kept by the governor; one for each actor, in whose event loop it is used.
 
-    At most `most_waiting` of its callers wait there at once, the others here: no more could be in flight anyway.
+    At most `most_waiting` of its callers wait there at once, the others here: no more could be in flight anyway. That a
+    request was answered is told with the next order, if one comes within `linger_s`: a message costs both sides half a
+    millisecond.
     """
 
-    def __init__(self, governor: Any, most_waiting: int) -> None:
+    def __init__(self, governor: Any, most_waiting: int, linger_s: float = 0.0) -> None:
         self._governor = governor
+        self._linger_s = linger_s
+        self._settled: list[tuple[Permit, Outcome]] = []
         self._turn = asyncio.Semaphore(most_waiting)
         self._tickets = (f"{uuid4().hex}-{number}" for number in count())
 
@@ -77,7 +85,7 @@ class GovernorHandle:
         """See `Limiter.acquire`; raises `RunStopped` also where the governor is gone."""
         async with self._turn:
             ticket = next(self._tickets)
-            asked = asyncio.ensure_future(_answer(self._governor.acquire.remote(order, ticket)))
+            asked = asyncio.ensure_future(_answer(self._governor.acquire.remote(order, ticket, self._take_settled())))
             try:
                 answer = await asyncio.shield(asked)
             except asyncio.CancelledError:
@@ -91,7 +99,19 @@ class GovernorHandle:
 
     async def settle(self, permit: Permit, outcome: Outcome) -> None:
         """See `Limiter.settle`. Not waited for: the governor takes messages of one sender in their order."""
-        self._settle(permit, outcome)
+        if not self._linger_s or outcome.kind != "answered":
+            self._settle(permit, outcome)
+            return
+        self._settled.append((permit, outcome))
+        asyncio.get_running_loop().call_later(self._linger_s, self._settle_late)
+
+    def _take_settled(self) -> Settled:
+        settled, self._settled = tuple(self._settled), []
+        return settled
+
+    def _settle_late(self) -> None:
+        for permit, outcome in self._take_settled():
+            self._settle(permit, outcome)
 
     def _settle(self, permit: Permit, outcome: Outcome) -> None:
         with suppress(exceptions.RayError):
@@ -132,7 +152,7 @@ class OpenGoverned:
 
     def __call__(self) -> Limiter:
         assert self.handle is not None, "calls before the run's limits are known"
-        return GovernorHandle(self.handle, 1)
+        return GovernorHandle(self.handle, 1, _LINGER_S)
 
 
 class GovernedRun:
