@@ -1,6 +1,6 @@
 """How much of what an endpoint can answer 64 games get: decisions a second beside a bare load generator.
 
-    python -m benchmarks.endpoint_bound [--actors 64] [--episodes 5] [--reply-s 0.2]
+    python -m benchmarks.endpoint_bound [--actors 64] [--episodes 4] [--reply-s 0.2]
 
 The endpoint is the scripted one, in a process of its own, and takes so many seconds a reply. The generator asks it the
 policy's own question with the same client and as many requests in flight, from one process a core, and does nothing
@@ -42,7 +42,6 @@ from rollouts.store.storage import open_storage
 
 GOAL = 0.85
 SCENARIO = "defend_the_center"
-STEP_CAP = 40
 WARM_UP_S = 3.0
 GENERATE_S = 20.0
 
@@ -79,7 +78,7 @@ def ours(actors: int, episodes: int, url: str, folder: Path) -> tuple[float, flo
     not complete."""
     wished = {
         **{"scenarios": SCENARIO, "policies": "chat:fake", "base_url": url, "grade": "none", "out": str(folder)},
-        **{"seeds": f"0:{actors * episodes}", "step_cap": str(STEP_CAP), "in_flight": str(actors)},
+        **{"seeds": f"0:{actors * episodes}", "in_flight": str(actors)},
         **{"actors": str(actors), "cpus_per_actor": str((os.cpu_count() or 1) / actors)},
     }
     config, grading = load_configs(wished, None, {})
@@ -146,7 +145,7 @@ def measure(actors: int, episodes: int, reply_s: float, generate_s: float = GENE
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--actors", type=int, default=64)
-    parser.add_argument("--episodes", type=int, default=5)
+    parser.add_argument("--episodes", type=int, default=4)
     parser.add_argument("--reply-s", type=float, default=0.2)
     parser.add_argument("--generate", metavar="URL", help=argparse.SUPPRESS)
     parser.add_argument("--for-s", type=float, default=GENERATE_S, help=argparse.SUPPRESS)

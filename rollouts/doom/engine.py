@@ -58,6 +58,8 @@ class Provenance:
     wad_sha256: str | None
     game: str
     game_sha256: str
+
+
 _ONE_BIRTH = threading.Lock()
 """The library ends the whole process now and then where two of its threads start engines at once (seen with 32)."""
 
