@@ -16,12 +16,12 @@ from rollouts.calls.fake_replies import FakeReply, FakeRequest
 from tests.console import episodes, rollouts
 
 pytestmark = pytest.mark.slow
-ACTORS, EPISODES = 8, 24
-STALL_S = 10.0
+ACTORS, EPISODES = 4, 12
+STALL_S = 8.0
 
 
 class FullHouse(FakeEndpoint):
-    """Answers one request each time that all actors wait for an answer. When nothing has come for a while with fewer
+    """Answers all requests each time that all actors wait for an answer. When nothing has come for a while with fewer
     waiting, all are answered from then on: `begun_at_stall` says how many episodes had begun until then."""
 
     def __init__(self) -> None:
@@ -47,7 +47,7 @@ class FullHouse(FakeEndpoint):
         self._held.append(turn := loop.create_future())
         if len(self._held) >= ACTORS:
             self._was_full = True
-            self._held.pop(0).set_result(None)
+            self._answer_all()
         if self._stall is not None:
             self._stall.cancel()
         if self._was_full:
@@ -56,6 +56,9 @@ class FullHouse(FakeEndpoint):
 
     def _let_all_go(self) -> None:
         self.begun_at_stall = self.begun
+        self._answer_all()
+
+    def _answer_all(self) -> None:
         while self._held:
             self._held.pop().set_result(None)
 
@@ -65,7 +68,7 @@ def test_no_actor_idles_while_units_are_owed(tmp_path: Path) -> None:
         words = (
             *("run", "--scenario", "tests.doubles:COUNTING", "--policy", "chat:fake", "--seeds", f"1:{EPISODES + 1}"),
             *("--frames", "none", "--grade", "none", "--base-url", fake.base_url, "--run-id", "r"),
-            *("--actors", str(ACTORS), "--cpus-per-actor", "0.25", "--in-flight", str(ACTORS)),
+            *("--actors", str(ACTORS), "--cpus-per-actor", "0.5", "--in-flight", str(ACTORS)),
         )
         rollouts(tmp_path, *words)
         assert fake.begun_at_stall == fake.begun == EPISODES
@@ -74,8 +77,8 @@ def test_no_actor_idles_while_units_are_owed(tmp_path: Path) -> None:
     assert [row["status"] for row in rows] == ["completed"] * EPISODES
     told = {path.stem: path.read_text().splitlines() for path in (tmp_path / "runs/r/logs").iterdir()}
     assert set(told) == {row["actor"] for row in rows}
-    assert len(told) == ACTORS, "each has a log of its own, though four share a process"
-    assert len({name.rpartition("-")[0] for name in told}) == ACTORS / 4
+    assert len(told) == ACTORS, "each has a log of its own, though two share a process"
+    assert len({name.rpartition("-")[0] for name in told}) == ACTORS / 2
     lines = [(name, json.loads(line)) for name, log in told.items() for line in log]
     assert all((line["run"], line["actor"]) == ("r", name) for name, line in lines)
     played = [line["episode"] for _, line in lines if line["event"] == "episode"]
