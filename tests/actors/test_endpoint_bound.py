@@ -16,7 +16,7 @@ from rollouts.calls.fake_replies import FakeReply, FakeRequest
 from tests.console import episodes, rollouts
 
 pytestmark = pytest.mark.slow
-ACTORS, EPISODES = 4, 12
+ACTORS, EPISODES = 4, 14
 STALL_S = 8.0
 
 
@@ -33,9 +33,9 @@ class FullHouse(FakeEndpoint):
 
     @property
     def begun(self) -> int:
-        """Episodes whose first question has come: 5 are left, and nothing was chosen before."""
+        """Episodes whose first question has come: in it nothing was chosen before."""
         asked = [str(request.body["messages"][-1]["content"]) for request in self.requests[1:]]
-        return sum("5 left." in text and "You chose" not in text for text in asked)
+        return sum(" left." in text and "You chose" not in text for text in asked)
 
     async def _reply(self, request: FakeRequest, reader: asyncio.StreamReader) -> FakeReply:
         if request.number > 1 and self.begun_at_stall is None:  # the first only tries the endpoint
@@ -66,7 +66,8 @@ class FullHouse(FakeEndpoint):
 def test_no_actor_idles_while_units_are_owed(tmp_path: Path) -> None:
     with FullHouse() as fake:
         words = (
-            *("run", "--scenario", "tests.doubles:COUNTING", "--policy", "chat:fake", "--seeds", f"1:{EPISODES + 1}"),
+            *("run", "--scenario", "tests.doubles:COUNTING", "--policy", "chat:fake", "--seeds", "1,2"),
+            *("--episodes-per-seed", str(EPISODES // 2)),  # each longer than the one before
             *("--frames", "none", "--grade", "none", "--base-url", fake.base_url, "--run-id", "r"),
             *("--actors", str(ACTORS), "--cpus-per-actor", "0.5", "--in-flight", str(ACTORS)),
         )
