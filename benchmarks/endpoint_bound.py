@@ -42,7 +42,8 @@ from rollouts.store.storage import open_storage
 
 GOAL = 0.85
 SCENARIO = "defend_the_center"
-WARM_UP_S = 3.0
+WARM_UP = 0.15
+"""Share of the generator's time that is not counted, at its beginning and at its end."""
 GENERATE_S = 20.0
 
 
@@ -105,8 +106,8 @@ def generated(in_flight: int, url: str, seconds: float) -> tuple[float, float]:
     for process in asking:
         assert process.stdout is not None
         process.stdout.readline()
-    from_s = time.monotonic() + WARM_UP_S
-    until_s = from_s + seconds - 2 * WARM_UP_S
+    from_s = time.monotonic() + seconds * WARM_UP
+    until_s = from_s + seconds * (1 - 2 * WARM_UP)
     failed = [process.wait() for process in asking]
     if any(failed):
         raise RunStopped("the load generator failed")

@@ -17,7 +17,7 @@ from tests.console import episodes, rollouts
 
 pytestmark = pytest.mark.slow
 ACTORS, EPISODES = 4, 14
-STALL_S = 8.0
+STALL_S = 5.0
 
 
 class FullHouse(FakeEndpoint):
