@@ -151,7 +151,7 @@ class Cluster:
         try:
             socket.create_server(("", port)).close()
         except OSError as error:
-            raise UsageError(f"--metrics-port {port} cannot be had: {error.strerror or error}") from error
+            raise UsageError(f"--metrics-port {port} cannot be had: {os.strerror(error.errno or 0)}") from error
 
     def _end_idlers(self) -> None:
         """Ray starts them whatever we say: one carries logs to a driver that wants none, one reports usage, one scales

@@ -6,7 +6,6 @@ A failure is a value here, so that the true first error reaches the driver as it
 
 from __future__ import annotations
 
-import gc
 import os
 import socket
 from contextlib import suppress
@@ -59,7 +58,6 @@ class RolloutActor:
             self._players[seat] = make(name, node)
         except Exception as error:  # noqa: BLE001  it is for the driver to judge
             return Failure.of(error)
-        gc.freeze()  # what is there now stays: a look through it all would hold up every game of the process
         return Ready(f"{name} on {node}")
 
     def play(self, seat: int, task: Task) -> Played | Failure:

@@ -65,7 +65,7 @@ def endpoint(reply_s: float, log: Path) -> Iterator[str]:
         yield process.stdout.readline().split()[0].partition("=")[2]
     finally:
         process.kill()
-        process.wait()
+        process.communicate()
 
 
 def arrived(log: Path, from_s: float, until_s: float) -> Rate:
@@ -108,8 +108,9 @@ def generated(in_flight: int, url: str, seconds: float) -> tuple[float, float]:
         process.stdout.readline()
     from_s = time.monotonic() + seconds * WARM_UP
     until_s = from_s + seconds * (1 - 2 * WARM_UP)
-    failed = [process.wait() for process in asking]
-    if any(failed):
+    for process in asking:
+        process.communicate()
+    if any(process.returncode for process in asking):
         raise RunStopped("the load generator failed")
     return from_s, until_s
 
