@@ -124,7 +124,7 @@ class GovernorHandle:
 
 class OneAtATime(GovernorHandle):
     """For a caller that makes one call after the other: a permit for several requests is kept between them, and what it
-    came to is told with the next order. Each message costs actor and governor some three milliseconds together.
+    came to is told with the next order. Each message costs actor and governor more than a millisecond together.
 
     It is kept for ten seconds, no longer than `linger_s` without a request, and not after one that was not answered.
     """
