@@ -127,7 +127,8 @@ def test_actors_that_share_processes_play_everything_and_leave_none() -> None:
 
 def test_of_those_who_share_a_process_only_the_episode_that_kills_it_is_failed() -> None:
     """All of them die with it twice; then each is played in a process of its own, and only one dies there again."""
-    outcome, remarks = run(MakeFake({3: "die"}), units=12, slots=4, together=4)
+    patient = Limits(rest_s=0.05, longest_rest_s=0.2)  # a process of one's own has to be started first
+    outcome, remarks = run(MakeFake({3: "die"}), units=12, slots=4, together=4, limits=patient)
     assert (outcome.state, outcome.committed, outcome.failed_episodes) == ("complete", 12, 1)
     assert outcome.first_failure is not None
     assert outcome.first_failure.startswith("scenario0.rule.oracle.3.0: worker: The actor is dead because its worker")
