@@ -17,8 +17,9 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
     frozenset(names.split())
     for names in (
         "records errors naming importing prompt_files streams hashing scrub settings seeds signals provenance scratch",
-        "scenarios rubrics observation frames metrics calibration",
-        "doom policies store calls",
+        "calls",
+        "scenarios rubrics observation frames metrics calibration meters",
+        "doom policies store",
         "scenario_files read_files",
         "episode realtime plan config config_checks grading_config identity shards",
         "run",
