@@ -163,8 +163,12 @@ def test_a_worn_out_process_is_replaced_by_one_for_as_many() -> None:
 
 
 def test_the_drivers_memory_does_not_grow_with_the_episodes() -> None:
+    """What grew with them would grow each time; what an allocator takes at once does not."""
     process = psutil.Process()
     run(MakeFake(), units=200)
-    before = process.memory_info().rss
-    run(MakeFake(), units=1500)
-    assert process.memory_info().rss - before < 8 * 2**20
+    grown = []
+    for _ in range(3):
+        before = process.memory_info().rss
+        run(MakeFake(), units=500)
+        grown.append(process.memory_info().rss - before)
+    assert min(grown) < 500 * 4 * 2**10
