@@ -117,7 +117,7 @@ def test_a_player_that_hangs_ends_the_run_by_itself() -> None:
     assert outcome.state == "stopped"
     assert outcome.cause == (
         "3 episodes in a row failed by one cause: "
-        "worker: Stalled: no decision for 0.05 s: the environment or the policy hangs"
+        "worker: no decision for 0.05 s: the environment or the policy hangs"
     )
 
 
