@@ -23,12 +23,11 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from benchmarks.ours import Quiet, Stopwatch
+from benchmarks.ours import Means, Quiet, play_through
 from rollouts.calls.chat import ChatClient
 from rollouts.calls.endpoint import Endpoint
 from rollouts.calls.limiter import LocalLimiter
 from rollouts.calls.limits import Limits
-from rollouts.commands.playing import play, start
 from rollouts.commands.pools import Place
 from rollouts.commands.preparing import prepare
 from rollouts.config import load_configs
@@ -85,13 +84,9 @@ def ours(actors: int, episodes: int, url: str, folder: Path) -> tuple[float, flo
     config, grading = load_configs(wished, None, {})
     prepared = prepare(config, open_storage(folder), grading=grading)
     with Signals() as signals, Place("ray") as place:
-        pool = Stopwatch(place.rollout_pool(prepared, signals))
-        ready = start(prepared, prepared.folder.acquire())
-        outcome = play(ready, pool, Quiet(), signals, place).outcome
-        prepared.folder.finish(ready.lease)
-    if outcome.state != "complete" or outcome.failed_episodes:
-        raise RunStopped(f"the run is {outcome.state}: {outcome.cause or outcome.first_failure}")
-    from_s, until_s = max(u[0].at_s for u in pool.units.values()), min(u[-1].at_s for u in pool.units.values())
+        means = Means(lambda prepared: place.rollout_pool(prepared, signals), signals, Quiet(), place)
+        pool = play_through(prepared, means)
+    from_s, until_s = pool.all_at_work()
     if len(pool.units) < actors or until_s <= from_s:
         raise RunStopped("too few episodes to measure a steady state: give more --episodes")
     return from_s, until_s

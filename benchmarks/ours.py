@@ -68,6 +68,10 @@ class Stopwatch:
         """From each slot's first unit until the first slot had nothing left to do. The first unit warms up."""
         return tuple(steady(units, self._dry_s, self.started_s[slot] - begun_s) for slot, units in self.units.items())
 
+    def all_at_work(self) -> tuple[float, float]:
+        """From when each slot had played a unit until the first of them had nothing left to do."""
+        return max(units[0].at_s for units in self.units.values()), self._dry_s
+
     @property
     def _dry_s(self) -> float:
         return min(units[-1].at_s for units in self.units.values())
@@ -126,10 +130,15 @@ def measure(order: Order, folder: Path, means: Means) -> tuple[Span, ...]:
     )
     begun_s = time.perf_counter()
     prepared = prepare(config, open_storage(folder), grading=GradingConfig(grade="none"))
+    return play_through(prepared, means).spans(begun_s)
+
+
+def play_through(prepared: Prepared, means: Means) -> Stopwatch:
+    """Play all of a run. Errors: `RunStopped` where it did not complete."""
     pool = Stopwatch(means.make_pool(prepared))
     ready = start(prepared, prepared.folder.acquire())
     outcome = play(ready, pool, means.reporter, means.signals, means.place).outcome
     prepared.folder.finish(ready.lease)
     if outcome.state != "complete" or outcome.failed_episodes:
         raise RunStopped(f"the benchmark's run is {outcome.state}: {outcome.cause or outcome.first_failure}")
-    return pool.spans(begun_s)
+    return pool

@@ -20,8 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.ours import Quiet, Stopwatch
-from rollouts.commands.playing import play, start
+from benchmarks.ours import Means, Quiet, play_through
 from rollouts.commands.pools import Place
 from rollouts.commands.preparing import prepare
 from rollouts.config import RunConfig, load_config
@@ -78,14 +77,9 @@ def measure(actors: int, episodes: int, most: int) -> Measured:
         os.environ[LOG] = f"{folder}/calls"
         prepared = prepare(_config(actors, episodes, most, folder), open_storage(folder), grading=NO_GRADES)
         with Signals() as signals, Place("ray") as place:
-            pool = Stopwatch(place.rollout_pool(prepared, signals))
-            ready = start(prepared, prepared.folder.acquire())
-            outcome = play(ready, pool, Quiet(), signals).outcome
-            prepared.folder.finish(ready.lease)
-        if outcome.state != "complete" or outcome.failed_episodes:
-            raise RunStopped(f"the run is {outcome.state}: {outcome.cause or outcome.first_failure}")
-        from_s = max(units[0].at_s for units in pool.units.values())
-        until_s = min(units[-1].at_s for units in pool.units.values())
+            means = Means(lambda prepared: place.rollout_pool(prepared, signals), signals, Quiet())
+            pool = play_through(prepared, means)
+        from_s, until_s = pool.all_at_work()
         calls = [(float(at_s), int(n)) for at_s, n in map(str.split, Path(os.environ[LOG]).read_text().splitlines())]
     sizes = [n for at_s, n in calls if from_s <= at_s <= until_s]
     if len(pool.units) < actors or len(sizes) < 100:

@@ -59,13 +59,8 @@ def make_section(run: CommittedRun, weights: Weights) -> dict[str, Any]:
 
 def completed_episodes(run: CommittedRun) -> dict[str, Group]:
     """Id → group of every episode whose newest committed row is a completed one."""
-    failed = {
-        (failure.episode_id, number)
-        for number, commit in run.folder.survey().committed.items()
-        for failure in commit.failures
-    }
     groups = {unit.number: (unit.scenario, unit.rubric, unit.policy) for unit in run.units()}
-    return {key: groups[unit] for key, unit in run.latest.items() if (key, unit) not in failed}
+    return {key: groups[unit] for key, unit in run.latest.items() if key not in run.failures}
 
 
 @dataclass(frozen=True)

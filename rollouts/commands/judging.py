@@ -25,7 +25,7 @@ from rollouts.run.feedback_table import FEEDBACK
 from rollouts.run.lease import Lease
 from rollouts.run.run_folder import TORN, RunFolder
 from rollouts.run.side_folder import SideFolder
-from rollouts.run.survey import Survey
+from rollouts.run.survey import Survey, failed_episodes
 from rollouts.worker_log import WorkerLog
 
 NOTHING_OWED = Owed()
@@ -120,8 +120,7 @@ def counts_of(units: Iterable[Unit], survey: Survey) -> Counts:
     planned = tuple(units)
     latest = superseding(planned, {unit.number for unit in planned})
     there = {key: number for key, number in latest.items() if number in survey.committed}
-    failures = {(f.episode_id, number) for number, commit in survey.committed.items() for f in commit.failures}
-    return Counts(episodes=len(there), failed=len(failures & there.items()))
+    return Counts(episodes=len(there), failed=len(failed_episodes(there, survey.committed)))
 
 
 class Watch:

@@ -8,7 +8,7 @@ import time
 import psutil
 
 from rollouts.errors import UsageError
-from rollouts.evidence.status import Driver, read_status, status_lines
+from rollouts.evidence.status import read_status, status_lines
 from rollouts.run.lease import Holder, read_holder
 from rollouts.run.location import find_run
 from rollouts.run.run_folder import RunFolder
@@ -31,7 +31,7 @@ def stop(run: str, /) -> int:
     folder = find_run(run)
     folder.read_record()
     holder = read_holder(folder.storage, folder.path("lease.json"))
-    if holder is None or not Driver.of(holder, time.time()).lives:
+    if holder is None or not holder.lives(time.time()):
         print("nobody drives it")
     elif not _stopped(folder, holder):
         print(f"process {holder.pid} has been told to stop and still lives: the second time it ends at once")

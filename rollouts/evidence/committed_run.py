@@ -13,8 +13,9 @@ from rollouts.evidence.results import EpisodeRow, GroupFacts
 from rollouts.plan import superseding
 from rollouts.records import ShardFile, Unit
 from rollouts.run.run_folder import RunFolder
+from rollouts.run.survey import failed_episodes
 from rollouts.shards.decision_columns import COLUMNS, DecisionBatch, decision_batches
-from rollouts.shards.reading import iter_batches, read_table
+from rollouts.shards.reading import Commit, Failure, iter_batches, read_table
 from rollouts.shards.writing import shard_name
 from rollouts.store.storage import Storage
 
@@ -31,17 +32,22 @@ GroupName = tuple[str, str, str]
 
 @dataclass(frozen=True)
 class CommittedRun:
-    """Where a run lies, what it was to be (`record` is run.json's), and which units of its plan are committed."""
+    """Where a run lies, what it was to be (`record` is run.json's), and what is committed of its plan, by unit."""
 
     folder: RunFolder
     record: Mapping[str, Any]
     plan: Sequence[Unit]
-    committed: frozenset[int]
+    commits: Mapping[int, Commit]
 
     @classmethod
     def open(cls, folder: RunFolder) -> CommittedRun:
         """As it lies there now. Errors: `UsageError` where there is no run, `StorageError`."""
-        return cls(folder, folder.read_record(), folder.read_plan(), frozenset(folder.survey().committed))
+        return cls(folder, folder.read_record(), folder.read_plan(), folder.survey().committed)
+
+    @cached_property
+    def committed(self) -> frozenset[int]:
+        """The units' numbers."""
+        return frozenset(self.commits)
 
     @property
     def storage(self) -> Storage:
@@ -55,6 +61,11 @@ class CommittedRun:
     def latest(self) -> dict[str, int]:
         """Episode id → the unit whose row of it counts."""
         return superseding(self.plan, self.committed)
+
+    @cached_property
+    def failures(self) -> dict[str, Failure]:
+        """Episode id → how it failed, where its row that counts says so."""
+        return failed_episodes(self.latest, self.commits)
 
     def units(self) -> list[Unit]:
         """The committed units, in the order of their numbers."""

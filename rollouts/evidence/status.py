@@ -9,32 +9,16 @@ import time
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from rollouts.evidence.committed_run import CommittedRun, GroupName
 from rollouts.evidence.manifest import read_manifest
 from rollouts.naming import counted
-from rollouts.run.lease import EXPIRY_S, Holder, read_holder
+from rollouts.run.lease import Holder, read_holder
 from rollouts.run.run_folder import RunFolder
 
 RUNNING, COMPLETE, INTERRUPTED = "running", "complete", "interrupted"
-
-
-@dataclass(frozen=True, slots=True)
-class Driver:
-    """Who has the run now, or had it last. `lives`: it does, as far as can be seen from here."""
-
-    pid: int
-    host: str
-    heartbeat_s: float
-    lives: bool
-
-    @classmethod
-    def of(cls, holder: Holder, now: float) -> Driver:
-        """On this machine its process says whether it lives, elsewhere a heartbeat of the last 60 s does."""
-        age_s = now - holder.heartbeat
-        lives = holder.is_alive_here() if holder.is_here() else abs(age_s) < EXPIRY_S
-        return cls(holder.pid, holder.host, age_s, lives and not holder.released)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,17 +37,23 @@ class GroupStatus:
 
 @dataclass(frozen=True)
 class RunStatus:
-    """`state` is `running`, or what the run ended with (`complete`, `interrupted`, `budget`, `stopped`), with the
-    `cause` of a stop. `failures`: (stage, cause) → episodes. `manifest` is empty where there is none that can be read.
+    """How it stood at `now` (seconds since 1970). `state` is `running`, or what the run ended with (`complete`,
+    `interrupted`, `budget`, `stopped`), with the `cause` of a stop. `driver` has the run now, or had it last.
+    `manifest` is empty where there is none that can be read.
     """
 
     run: CommittedRun
+    now: float
     manifest: Mapping[str, Any]
     state: str
     cause: str | None
-    driver: Driver | None
+    driver: Holder | None
     groups: tuple[GroupStatus, ...]
-    failures: Mapping[tuple[str, str], int]
+
+    @cached_property
+    def failures(self) -> dict[tuple[str, str], int]:
+        """(stage, cause) → episodes, the most first."""
+        return dict(Counter((f.stage, f.cause) for f in self.run.failures.values()).most_common())
 
     @property
     def owed(self) -> int:
@@ -76,7 +66,7 @@ class RunStatus:
             "location": self.run.folder.describe(),
             "state": self.state,
             "cause": self.cause,
-            "driver": None if self.driver is None else _plain(self.driver),
+            "driver": None if self.driver is None else _plain(self.driver, self.now),
             "units": {"planned": len(self.run.plan), "committed": len(self.run.committed)},
             "episodes": _sums(self.groups),
             "groups": [{**_named(group.group), **_sums([group])} for group in self.groups],
@@ -88,17 +78,13 @@ class RunStatus:
 
 def read_status(folder: RunFolder, now: float | None = None) -> RunStatus:
     """As it lies there now. Errors: `UsageError` where there is no run; `StorageError`."""
-    record, plan = folder.read_record(), folder.read_plan()
-    commits = folder.survey().committed
-    run = CommittedRun(folder, record, plan, frozenset(commits))
-    found = {(f.episode_id, unit): (f.stage, f.cause) for unit, commit in commits.items() for f in commit.failures}
-    failed = {episode: found[episode, unit] for episode, unit in run.latest.items() if (episode, unit) in found}
-    groups = _groups(run, failed)
-    holder = read_holder(folder.storage, folder.path("lease.json"))
-    driver = None if holder is None else Driver.of(holder, time.time() if now is None else now)
-    manifest = _manifest(run)
-    state, cause = _state(manifest, driver, sum(group.owed for group in groups))
-    return RunStatus(run, manifest, state, cause, driver, groups, dict(Counter(failed.values()).most_common()))
+    run, now = CommittedRun.open(folder), time.time() if now is None else now
+    groups, manifest = _groups(run), _manifest(run)
+    driver = read_holder(folder.storage, folder.path("lease.json"))
+    if driver is not None and driver.lives(now):
+        return RunStatus(run, now, manifest, RUNNING, None, driver, groups)
+    state, cause = _ended(manifest, sum(group.owed for group in groups))
+    return RunStatus(run, now, manifest, state, cause, driver, groups)
 
 
 def status_lines(status: RunStatus) -> list[str]:
@@ -106,7 +92,7 @@ def status_lines(status: RunStatus) -> list[str]:
     told = status.as_dict()
     units = f"{told['units']['committed']:,} of {counted(told['units']['planned'], 'unit')} committed"
     lines = [f"{told['location']}: {told['state']}" + (f" ({status.cause})" if status.cause else "")]
-    lines += [_driver_line(status.driver)] if status.driver and status.state == RUNNING else []
+    lines += [_driver_line(status.driver, status.now)] if status.driver and status.state == RUNNING else []
     lines.append(f"episodes: {_counts(told['episodes'])}; {units}")
     lines += [
         f"  {group['scenario']} {group['rubric']} {group['policy']}: {_counts(group)}" for group in told["groups"]
@@ -115,10 +101,10 @@ def status_lines(status: RunStatus) -> list[str]:
     return lines
 
 
-def _groups(run: CommittedRun, failed: Mapping[str, object]) -> tuple[GroupStatus, ...]:
+def _groups(run: CommittedRun) -> tuple[GroupStatus, ...]:
     names = {unit.number: (unit.scenario, unit.rubric, unit.policy) for unit in run.plan}
     done = Counter(names[unit] for unit in run.latest.values())
-    lost = Counter(names[run.latest[episode]] for episode in failed)
+    lost = Counter(names[run.latest[episode]] for episode in run.failures)
     return tuple(
         GroupStatus(facts.name, facts.n_planned, done[facts.name] - lost[facts.name], lost[facts.name])
         for facts in run.groups()
@@ -132,25 +118,24 @@ def _manifest(run: CommittedRun) -> Mapping[str, Any]:
         return {}
 
 
-def _state(manifest: Mapping[str, Any], driver: Driver | None, owed: int) -> tuple[str, str | None]:
+def _ended(manifest: Mapping[str, Any], owed: int) -> tuple[str, str | None]:
     """A manifest of before the last start may say more than is true now: then it was interrupted since."""
-    if driver is not None and driver.lives:
-        return RUNNING, None
     outcome = manifest.get("outcome") or {}
     state = str(outcome.get("state") or INTERRUPTED)
     return (INTERRUPTED, None) if owed and state == COMPLETE else (state, outcome.get("cause"))
 
 
-def _driver_line(driver: Driver) -> str:
-    return f"driver: process {driver.pid} on {driver.host}, last heard of {max(0.0, driver.heartbeat_s):.0f} s ago"
+def _driver_line(driver: Holder, now: float) -> str:
+    heard_s = max(0.0, now - driver.heartbeat)
+    return f"driver: process {driver.pid} on {driver.host}, last heard of {heard_s:.0f} s ago"
 
 
-def _plain(driver: Driver) -> dict[str, Any]:
+def _plain(driver: Holder, now: float) -> dict[str, Any]:
     return {
         "pid": driver.pid,
         "host": driver.host,
-        "heartbeat_age_s": round(driver.heartbeat_s, 3),
-        "lives": driver.lives,
+        "heartbeat_age_s": round(now - driver.heartbeat, 3),
+        "lives": driver.lives(now),
     }
 
 

@@ -57,13 +57,18 @@ class OneShape:
     def add(self, row: Row) -> None:
         """Errors: `UsageError`; `DamagedFrame`."""
         *_, height, width = planes_shape([row["frame"]["bytes"]], lambda _: _where(row))
-        shape = Shape.of(row, (height, width))
+        self.check(row, (height, width))
+
+    def check(self, row: Row, picture: tuple[int, int]) -> Shape:
+        """That of a row whose picture is (height, width). Errors: `UsageError`."""
+        shape = Shape.of(row, picture)
         self.shape = self.shape or shape
         if unlike := shape.unlike(self.shape):
             raise UsageError(
                 f"a LeRobot dataset has one set of features and one frame rate: {row['episode_id']} of run "
                 f"{row['run_id']} has {unlike}; export them apart, by run or with --scenario"
             )
+        return shape
 
     def close(self) -> None: ...
 
@@ -110,8 +115,8 @@ class LeRobotWriter:
         self._of_all = Counts()
 
     def add(self, row: Row) -> None:
-        self._one.add(row)
-        shape, picture = self._shape, _pixels(row)
+        picture = _pixels(row)
+        shape = self._one.check(row, (picture.shape[0], picture.shape[1]))
         if self._episode is None or any(self._episode[key] != row[key] for key in ("run_id", "episode_id")):
             self._end_episode()
             self._episode = self._begin_episode(row)

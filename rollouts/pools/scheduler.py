@@ -71,7 +71,7 @@ class Scheduler:
     @property
     def busy(self) -> bool:
         """Some worker has a task."""
-        return any(slot.state == "busy" for slot in self._slots)
+        return self.playing > 0
 
     @property
     def playing(self) -> int:

@@ -58,6 +58,12 @@ class Holder:
         except psutil.NoSuchProcess:
             return False
 
+    def lives(self, now: float) -> bool:
+        """Does it still drive the run, as far as can be seen from here? On this machine its process says so, elsewhere
+        a heartbeat of the last 60 s."""
+        there = self.is_alive_here() if self.is_here() else abs(now - self.heartbeat) < EXPIRY_S
+        return there and not self.released
+
 
 class Lease:
     """A lease that is held; threads may share it. `beat` is to be called often: it writes every 5 s at most."""

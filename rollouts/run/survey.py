@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from rollouts.shards.reading import Commit, TornShard, read_commit
+from rollouts.shards.reading import Commit, Failure, TornShard, read_commit
 from rollouts.store.storage import Storage, StoredFile, is_temporary
 
 READERS = 8
@@ -47,6 +47,11 @@ def survey(storage: Storage, folder: str, planned: Collection[int]) -> Survey:
     damaged |= {f.path: "no committed unit names it" for f in loose if f.path not in orphans}
     temporary = tuple(f.path for f in (*steps.values(), *episodes.values()) if is_temporary(f.name))
     return Survey(committed, damaged, orphans, temporary)
+
+
+def failed_episodes(latest: Mapping[str, int], commits: Mapping[int, Commit]) -> dict[str, Failure]:
+    """Of the episodes in `latest` (id → the unit whose row of it counts) those whose row is a failure."""
+    return {f.episode_id: f for n, commit in commits.items() for f in commit.failures if latest.get(f.episode_id) == n}
 
 
 def _read(

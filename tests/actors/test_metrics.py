@@ -18,6 +18,7 @@ from rollouts.meters import METERS
 from tests.console import command, environment
 from tests.gated import GATE_DIR, LAST_SEED
 from tests.graded_runs import rows_of
+from tests.metric_names import SERIES
 
 pytestmark = pytest.mark.slow
 PATIENCE_S = 120.0
@@ -25,8 +26,7 @@ BEHIND = 8
 PRICES = '["judge"]\ninput = 1.0\noutput = 2.0\n'
 PLAYED = LAST_SEED - 1
 Series = dict[tuple[str, frozenset[str]], float]
-SUFFIXES = {"counter": ("_total",), "gauge": ("",), "histogram": ("_bucket", "_sum", "_count")}
-EXPORTED = {f"{meter.name}{end}".removeprefix("doom_rollouts_") for meter in METERS for end in SUFFIXES[meter.kind]}
+EXPORTED = {name.removeprefix("ray_doom_rollouts_") for name in SERIES}
 OURS = frozenset({"run", *(tag for meter in METERS for tag in meter.tags), "le"})
 
 

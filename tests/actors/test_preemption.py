@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
-from actors.preemption import PROVIDERS, wait_for_notice
+from actors.preemption import PROVIDERS, Provider, wait_for_notice
 
 AWS_NOTICE = '{"action": "terminate", "time": "2026-01-31T12:00:00Z"}'
 AWS_TOKEN = "a-token"
@@ -74,6 +74,6 @@ def test_a_service_that_does_not_answer_is_asked_again(capsys: pytest.CaptureFix
         asked.append(at)
         return PROVIDERS["aws"].is_going(at) if len(asked) < 3 else True
 
-    wait_for_notice(PROVIDERS["aws"].__class__(base, 1, is_going), base, look_s=0.01)
+    wait_for_notice(Provider(base, 1, is_going), base, look_s=0.01)
     assert len(asked) == 3
     assert capsys.readouterr().out.count("does not answer") == 2

@@ -10,11 +10,9 @@ from typing import Any
 import pytest
 
 from rollouts.meters import METERS, RUN
+from tests.metric_names import SERIES
 
 DASHBOARD = json.loads((Path(__file__).resolve().parents[2] / "deploy/grafana/doom-rollouts.json").read_text())
-SUFFIXES = {"counter": ("_total",), "gauge": ("",), "histogram": ("_bucket", "_sum", "_count")}
-SERIES = {f"ray_{meter.name}{suffix}": meter for meter in METERS for suffix in SUFFIXES[meter.kind]}
-"""What Prometheus calls them (tests/actors/test_metrics.py scrapes them from a real Ray)."""
 NAME = re.compile(r"\bray_\w+")
 GROUPED = re.compile(r"\bby \(([^)]*)\)")
 MATCHED = re.compile(r"(\w+)\s*(?:=~|!~|!=|=)\s*\"")

@@ -83,7 +83,7 @@ def test_without_frames_there_are_no_triples_and_without_a_teacher_no_agreement(
     record = json.loads(json.dumps(run.record))
     record["configuration"]["frames"] = "none"
     record["scenarios"]["counting"]["has_teacher"] = False
-    changed = CommittedRun(run.folder, record, run.plan, run.committed)
+    changed = CommittedRun(run.folder, record, run.plan, run.commits)
     block = write_evidence(changed)["results"][0]
     write_evidence(run)
     assert block["triples"] == {"enabled": False}
@@ -101,7 +101,8 @@ def test_coverage_and_failures(manifest: dict[str, Any]) -> None:
 
 def test_a_failed_episode_is_told_by_stage_and_cause(run: CommittedRun) -> None:
     """Before the retry was committed, the first try's row counts."""
-    before = CommittedRun(run.folder, run.record, run.plan, run.committed - {max(run.committed)})
+    earlier = {number: commit for number, commit in run.commits.items() if number != max(run.commits)}
+    before = CommittedRun(run.folder, run.record, run.plan, earlier)
     manifest = write_evidence(before)
     write_evidence(run)
     assert manifest["results"][0]["left_aggregate"]["n_episodes"] == 2

@@ -80,7 +80,7 @@ def test_a_driver_of_this_machine_lives_as_long_as_its_process(known: CommittedR
     lease = known.folder.acquire()
     status = read_status(known.folder)
     assert status.driver is not None
-    assert (status.state, status.driver.pid, status.driver.lives) == ("running", os.getpid(), True)
+    assert (status.state, status.driver.pid, status.driver.lives(status.now)) == ("running", os.getpid(), True)
     path = known.folder.path("lease.json")
     mine = read_holder(known.folder.storage, path)
     assert mine is not None
