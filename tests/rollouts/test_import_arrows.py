@@ -17,7 +17,7 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
     frozenset(names.split())
     for names in (
         "records errors naming importing prompt_files streams hashing scrub settings seeds signals provenance scratch",
-        "scenarios rubrics observation frames metrics calibration",
+        "scenarios rubrics observation frames metrics calibration statistics",
         "doom policies store calls",
         "scenario_files read_files",
         "episode realtime plan config config_checks grading_config identity shards",
@@ -40,6 +40,7 @@ ONLY_IN = {
     "safetensors": ("rollouts/policies/torch_",),
     "onnxruntime": ("rollouts/policies/onnx_",),
     "transformers": ("rollouts/policies/causal_lm.py",),
+    "scipy": (),
     "msgpack": ("rollouts/policies/server_messages.py",),
     "pyarrow": (
         "rollouts/shards/",
@@ -111,7 +112,7 @@ def test_nothing_reads_what_can_be_code() -> None:
 def test_optional_packages_are_imported_late() -> None:
     """Every command imports the registry, every trainer the readers; only who needs the extras may pay for them."""
     loaded = "import sys, rollouts.cli, rollouts.readers; sys.exit({*sys.argv[1:]} & {*sys.modules} or 0)"
-    extras = ("torch", "safetensors", "onnxruntime", "transformers", "datasets")
+    extras = ("torch", "safetensors", "onnxruntime", "transformers", "datasets", "scipy", "matplotlib", "jinja2")
     done = subprocess.run([sys.executable, "-c", loaded, *extras], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
 
