@@ -35,12 +35,16 @@ _LOG_MONITOR, _DASHBOARD, _AUTOSCALER = "/log_monitor.py", "/dashboard/dashboard
 
 @dataclass(frozen=True)
 class ClusterSettings:
-    """`address` None: that of RAY_ADDRESS, else a Ray of our own with `cpus` (None: this machine's) in `temp_dir`."""
+    """`address` None: that of RAY_ADDRESS, else a Ray of our own with `cpus` (None: this machine's) in `temp_dir`.
+
+    `metrics_port` is where that one is to be scraped (0: any free port), None for nowhere.
+    """
 
     address: str | None = None
     cpus: int | None = None
     temp_dir: str | None = None
     dashboard: bool = False
+    metrics_port: int | None = None
 
 
 class Cluster:
@@ -51,7 +55,8 @@ class Cluster:
         self._settings = settings or ClusterSettings()
         self._address = self._settings.address or os.environ.get("RAY_ADDRESS") or None
         self._old_processes = set(psutil.Process().children())
-        self._ray = _import_ray(own=self.is_own)
+        self._check_metrics()
+        self._ray = _import_ray(self.is_own, self.collects_metrics)
         self._open = True
         self._reaper: Reaper | None = None
         if self.is_own:
@@ -62,6 +67,19 @@ class Cluster:
     @property
     def is_own(self) -> bool:
         return self._address is None
+
+    @property
+    def collects_metrics(self) -> bool:
+        """One that is joined may, for all that we know."""
+        return not self.is_own or self._settings.metrics_port is not None
+
+    @property
+    def metrics_url(self) -> str | None:
+        """Where a Ray of our own is scraped; None where it is not. A cluster has such an address a node."""
+        if not self.is_own or not self.collects_metrics:
+            return None
+        (head,) = self._alive()
+        return f"http://{head['NodeManagerAddress']}:{head['MetricsExportPort']}/metrics"
 
     def nodes(self) -> list[Node]:
         """Those alive."""
@@ -111,6 +129,7 @@ class Cluster:
                 log_to_driver=False,
                 logging_level="error",
                 object_store_memory=STORE_BYTES,
+                _metrics_export_port=settings.metrics_port or None,
                 _temp_dir=settings.temp_dir,
             )
         except Exception as error:
@@ -118,6 +137,21 @@ class Cluster:
         self._end_idlers()
         stay = (process for process in self._processes() if not _is_worker(process))
         self._reaper = Reaper(stay, self._alive()[0]["ObjectStoreSocketName"])
+
+    def _check_metrics(self) -> None:
+        """Ray itself would go on without metrics where it cannot have the port."""
+        port = self._settings.metrics_port
+        if port is None:
+            return
+        if not self.is_own:
+            raise UsageError(
+                f"--metrics-port {port} is for a Ray of our own: {self._address} is a cluster that has ports for its "
+                "metrics already"
+            )
+        try:
+            socket.create_server(("", port)).close()
+        except OSError as error:
+            raise UsageError(f"--metrics-port {port} cannot be had: {os.strerror(error.errno or 0)}") from error
 
     def _end_idlers(self) -> None:
         """Ray starts them whatever we say: one carries logs to a driver that wants none, one reports usage, one scales
@@ -161,14 +195,14 @@ class Cluster:
         return found
 
 
-def _import_ray(own: bool) -> ModuleType:
+def _import_ray(own: bool, collects_metrics: bool) -> ModuleType:
     """A Ray of our own listens on the network whatever we say, so it gets a token that nobody else knows. Its workers
     are all ours, so they need not be nice (by default any other process of the machine starves them)."""
     os.environ.setdefault("RAY_ENABLE_UV_RUN_RUNTIME_ENV", "0")
     if own:
         os.environ.setdefault("RAY_worker_niceness", "0")
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-        os.environ.setdefault("RAY_enable_metrics_collection", "false")
+        os.environ.update(RAY_enable_metrics_collection=str(collects_metrics).lower())
     if own and "RAY_AUTH_MODE" not in os.environ:
         os.environ["RAY_AUTH_MODE"] = "token"
         os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)

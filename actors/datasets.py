@@ -71,7 +71,11 @@ class CommittedRows(Datasource):
 
 def decode_frames(table: Any) -> Any:
     """A `pyarrow.Table` whose `frame` is decoded to tensors (H, W, 3) uint8. Errors: `DamagedFrame` that names a frame
-    by its path (episode and tick); `UsageError` where one is missing, or sizes differ."""
+    by its path (episode and tick); `UsageError` where one is missing, or sizes differ, or there is no such column."""
+    if "frame" not in table.column_names:
+        raise UsageError(
+            f"there are no frames to decode, only {', '.join(table.column_names)}: ask for the column frame"
+        )
     paths = table["frame"].combine_chunks().field("path").to_pylist()
     return _decoded(table, lambda n: str(paths[n]))
 

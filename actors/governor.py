@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any
 from uuid import uuid4
@@ -19,12 +20,16 @@ import ray
 from ray import exceptions
 
 from rollouts.calls.limiter import UNSENT, LocalLimiter
-from rollouts.calls.limits import Limiter, LimiterStatus, Limits, Order, Outcome, Permit
+from rollouts.calls.limits import Limiter, LimiterStatus, Limits, Order, Outcome, Permit, Spending
 from rollouts.errors import BudgetSpent, RunStopped
 
 LOST = "the governor of model calls is lost: the same command goes on where it was"
 _MOST_WAITING = 100_000
+_LINGER_S = 0.05
+_MOST_USES = 8
+_KEPT_S = 10.0
 Answer = Permit | BudgetSpent | RunStopped | None
+Settled = tuple[Permit, Outcome]
 
 
 class Governor:
@@ -32,19 +37,27 @@ class Governor:
 
     def __init__(self, limits: Limits) -> None:
         self._limiter = LocalLimiter(limits)
+        self._unmetered = limits.only_in_flight
         self._in_line: dict[str, asyncio.Task[Permit]] = {}
 
-    async def acquire(self, order: Order, ticket: str) -> Answer:
-        """Waits for its turn under the name `ticket`; None where that was withdrawn first."""
+    async def acquire(self, order: Order, ticket: str, settled: Settled | None = None, uses: int = 1) -> Answer:
+        """Waits for its turn under the name `ticket`; None where that was withdrawn first. `settled` comes along.
+
+        The permit is for up to `uses` requests where they are not counted and nobody else waits for a turn.
+        """
+        if settled is not None:
+            await self._limiter.settle(*settled)
         place = self._in_line[ticket] = asyncio.ensure_future(self._limiter.acquire(order))
         try:
-            return await place
+            permit = await place
         except (BudgetSpent, RunStopped) as stop:
             return stop
         except asyncio.CancelledError:
             return None
         finally:
             del self._in_line[ticket]
+        free = self._unmetered and not self._limiter.status().waiting
+        return replace(permit, uses=uses) if free else permit
 
     async def withdraw(self, ticket: str) -> None:
         """Whoever waits under that name leaves the line. A turn that is already given still reaches the caller."""
@@ -75,9 +88,16 @@ class GovernorHandle:
 
     async def acquire(self, order: Order) -> Permit:
         """See `Limiter.acquire`; raises `RunStopped` also where the governor is gone."""
+        return await self._acquire(order)
+
+    async def settle(self, permit: Permit, outcome: Outcome) -> None:
+        """See `Limiter.settle`. Not waited for: the governor takes messages of one sender in their order."""
+        self._settle(permit, outcome)
+
+    async def _acquire(self, order: Order, settled: Settled | None = None, uses: int = 1) -> Permit:
         async with self._turn:
             ticket = next(self._tickets)
-            asked = asyncio.ensure_future(_answer(self._governor.acquire.remote(order, ticket)))
+            asked = asyncio.ensure_future(_answer(self._governor.acquire.remote(order, ticket, settled, uses)))
             try:
                 answer = await asyncio.shield(asked)
             except asyncio.CancelledError:
@@ -88,10 +108,6 @@ class GovernorHandle:
         if isinstance(answer, Permit):
             return answer
         raise answer or asyncio.CancelledError
-
-    async def settle(self, permit: Permit, outcome: Outcome) -> None:
-        """See `Limiter.settle`. Not waited for: the governor takes messages of one sender in their order."""
-        self._settle(permit, outcome)
 
     def _settle(self, permit: Permit, outcome: Outcome) -> None:
         with suppress(exceptions.RayError):
@@ -104,6 +120,58 @@ class GovernorHandle:
     def _give_back(self, asked: asyncio.Future[Answer]) -> None:
         if not asked.cancelled() and asked.exception() is None and isinstance(permit := asked.result(), Permit):
             self._settle(permit, UNSENT)
+
+
+class OneAtATime(GovernorHandle):
+    """For a caller that makes one call after the other: a permit for several requests is kept between them, and what it
+    came to is told with the next order. Each message costs actor and governor more than a millisecond together.
+
+    It is kept for ten seconds, no longer than `linger_s` without a request, and not after one that was not answered.
+    """
+
+    def __init__(self, governor: Any, linger_s: float = _LINGER_S) -> None:
+        super().__init__(governor, 1)
+        self._linger_s = linger_s
+        self._kept: Settled | None = None
+        self._left = 0
+        self._until = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+
+    async def acquire(self, order: Order) -> Permit:
+        kept = self._take()
+        if kept is not None and self._left and kept[0].lane == order.lane and time.monotonic() < self._until:
+            self._spent = kept[1].spent or Spending()
+            permit = kept[0]
+        else:
+            self._spent = Spending()
+            permit = await self._acquire(order, kept, _MOST_USES)
+            self._left, self._until = permit.uses, time.monotonic() + _KEPT_S
+        self._left -= 1
+        self._estimate = order.estimate
+        return permit
+
+    async def settle(self, permit: Permit, outcome: Outcome) -> None:
+        if outcome.kind == "unsent":
+            before = Outcome("answered", self._spent)
+            self._settle(permit, outcome if self._spent == Spending() else before)
+            return
+        told = replace(outcome, spent=self._spent + (outcome.spent or self._estimate))
+        if outcome.kind != "answered":
+            self._settle(permit, told)
+            return
+        self._kept = (permit, told)
+        self._timer = asyncio.get_running_loop().call_later(self._linger_s, self._settle_late)
+
+    def _take(self) -> Settled | None:
+        kept, self._kept = self._kept, None
+        if self._timer is not None:
+            self._timer.cancel()
+        return kept
+
+    def _settle_late(self) -> None:
+        kept = self._take()
+        if kept is not None:
+            self._settle(*kept)
 
 
 async def _answer(ref: Any) -> Answer:
@@ -132,7 +200,7 @@ class OpenGoverned:
 
     def __call__(self) -> Limiter:
         assert self.handle is not None, "calls before the run's limits are known"
-        return GovernorHandle(self.handle, 1)
+        return OneAtATime(self.handle)
 
 
 class GovernedRun:

@@ -17,7 +17,8 @@ ONE_CPU = Share(cpus=1.0, gpus=0.0)
 class Wish:
     """What is asked of Ray. `actors` None: as many as fit, but no more than are `enough`.
 
-    An actor's process is replaced after `most_episodes`, or above `most_mb` MiB of memory together with its engine.
+    As many as `together` share a process. It is replaced after `most_episodes`, or above `most_mb` MiB of memory with
+    its engines, for each of them.
     """
 
     cluster: ClusterSettings = field(default_factory=ClusterSettings)
@@ -26,6 +27,7 @@ class Wish:
     most_episodes: int | None = 1_000
     most_mb: int | None = 2_000
     enough: int | None = None
+    together: int = 1
 
 
 def open_ray_pool(
@@ -60,4 +62,5 @@ def _ray_pool(
         slots = min(slots, wish.enough)
     from actors.ray_pool import RayPool  # noqa: PLC0415  Ray must see the cluster's settings first
 
-    return RayPool(make, slots, wish.share, wish.most_episodes, wish.most_mb, on_close=on_close, forget=forget)
+    limits = (wish.most_episodes, wish.most_mb)
+    return RayPool(make, slots, wish.share, *limits, together=wish.together, on_close=on_close, forget=forget)

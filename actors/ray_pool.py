@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import ray
@@ -20,25 +20,55 @@ from ray import exceptions
 from actors.capacity import Share
 from actors.rollout_actor import WATCH, Played, Ready, RemoteRolloutActor
 from rollouts.pools.players import MakePlayer
-from rollouts.pools.pool import Event, Failure, Finished, Lost, Progressed, Started, StartFailed, Task, TaskFailed
+from rollouts.pools.pool import (
+    Event,
+    Failure,
+    Finished,
+    Lost,
+    Noted,
+    Progressed,
+    Started,
+    StartFailed,
+    Task,
+    TaskFailed,
+)
 from rollouts.scrub import describe_error, scrub
 
 CLOSE_S = 1.0
 _UNREACHABLE = (exceptions.ActorUnavailableError, exceptions.NodeDiedError)
 _CREATION = "error raised in its creation task"
 Question = Literal["prepare", "play", "progress"]
+TAKEN_ALONG = "its process was ended, since another game in it hung or never began"
+
+
+@dataclass(slots=True)
+class _Process:
+    """One Ray actor, with those of its seats that are taken by slots. One that is `closed` gets no more of them."""
+
+    handle: Any
+    name: str
+    seats: int
+    taken: dict[int, int] = field(default_factory=dict)
+    closed: bool = False
+
+    @property
+    def free(self) -> list[int]:
+        return [] if self.closed else [seat for seat in range(self.seats) if seat not in self.taken]
 
 
 @dataclass(slots=True)
 class _Actor:
-    """One life in a slot. `asked_at` is when it was last given work or asked for its progress."""
+    """One life in a slot. `asked_at` is when it was last given work or asked for its progress; `next` is a task that
+    waits for it to be ready."""
 
-    handle: Any
+    process: _Process
+    seat: int
     life: int
     name: str
     state: Literal["starting", "idle", "playing"] = "starting"
     asking: bool = False
     asked_at: float = 0.0
+    next: Task | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +80,15 @@ class _Answer:
 
 
 class RayPool:
-    """`slots` actors, each with `share` of a node, that play what `make` makes.
+    """`slots` actors, each with `share` of a node, that play what `make` makes; as many as `together` live in one
+    process, which is right for those that do little but wait.
 
-    `most_episodes` and `most_mb` (MiB, with the engine) say when an actor's process is worn out; `look_every_s` how
-    often a busy actor is asked for its progress. `on_close` runs after the actors have ended; `forget` is told the name
-    of each that is lost or ended.
+    `most_episodes` and `most_mb` (MiB, with the engine) say when an actor is worn out; `look_every_s` how often a busy
+    one is asked for its progress. `on_close` runs after the actors have ended; `forget` is told the name of each that
+    is lost or ended.
     """
 
-    def __init__(  # noqa: PLR0913  the last four have defaults
+    def __init__(  # noqa: PLR0913  the last five have defaults
         self,
         make: MakePlayer,
         slots: int,
@@ -65,59 +96,124 @@ class RayPool:
         most_episodes: int | None = None,
         most_mb: int | None = None,
         *,
+        together: int = 1,
         look_every_s: float = 5.0,
         on_close: Callable[[], None] | None = None,
         forget: Callable[[str], None] = lambda _name: None,
     ) -> None:
         self.slots = slots
         self._share = share
-        self._order = (make, most_episodes, most_mb)
+        self._make = make
+        self._worn = (most_episodes, most_mb)
+        self._together = together
         self._look_every_s = look_every_s
         self._on_close = on_close
         self._forget = forget
         self._actors: dict[int, _Actor] = {}
+        self._processes: list[_Process] = []
         self._lives = 0
+        self._said: list[Event] = []
         self._answers: queue.SimpleQueue[_Answer] = queue.SimpleQueue()
 
     def start(self, slot: int) -> None:
         assert slot not in self._actors, f"slot {slot} has an actor"
-        share = self._share
-        handle = RemoteRolloutActor.options(num_cpus=share.cpus, num_gpus=share.gpus).remote(share.gpus == 0)
-        actor = self._actors[slot] = _Actor(handle, self._lives, f"actor-{handle._actor_id.hex()[:16]}")
-        self._lives += 1
-        self._ask(slot, "prepare", handle.prepare.remote(actor.name, *self._order))
+        process = next((each for each in self._processes if each.free), None)
+        self._sit_down(slot, process or self._new_process(self._seats_missing(), self._share.cpus))
 
     def send(self, slot: int, task: Task) -> None:
         actor = self._actors[slot]
         assert actor.state == "idle", f"slot {slot} is {actor.state}"
+        if task.alone and actor.process.seats > 1:
+            self._stand_up(slot)
+            actor = self._sit_down(slot, self._new_process(1, cpus=0))  # the others have all that there is
+            actor.next = task
+            return
         actor.state, actor.asked_at = "playing", time.monotonic()
-        self._ask(slot, "play", actor.handle.play.remote(task))
+        self._ask(slot, "play", actor.process.handle.play.remote(actor.seat, task))
 
     def kill(self, slot: int) -> None:
-        """An idle actor gives its engine back and ends; any other is ended."""
-        actor = self._actors.pop(slot, None)
-        if actor is not None:
-            _end(actor)
-            self._forget(actor.name)
+        """An idle actor gives its engine back and ends; any other is ended, with all in its process."""
+        self._said = [event for event in self._said if isinstance(event, Noted) or event.slot != slot]
+        actor = self._actors.get(slot)
+        if actor is None:
+            return
+        if actor.state == "idle":
+            actor.process.closed = True  # it is worn out, or not wanted any more
+            self._stand_up(slot)
+        else:
+            others = [other for other in actor.process.taken.values() if other != slot]
+            self._end(actor.process)
+            self._said += [Lost(other, TAKEN_ALONG, preempted=True) for other in others]
 
     def wait(self, timeout_s: float) -> Sequence[Event]:
         self._look_at_the_busy()
+        said, self._said = self._said, []
         answers: list[_Answer] = []
         with suppress(queue.Empty):
-            answers.append(self._answers.get(timeout=timeout_s))
+            answers.append(self._answers.get_nowait() if said else self._answers.get(timeout=timeout_s))
             while True:
                 answers.append(self._answers.get_nowait())
-        return [event for answer in answers if (event := self._read(answer)) is not None]
+        return [*said, *(event for answer in answers for event in self._read(answer))]
 
     def close(self) -> None:
-        actors, self._actors = list(self._actors.values()), {}
-        goodbyes = [goodbye for actor in actors if (goodbye := _end(actor)) is not None]
-        if goodbyes:
-            with suppress(exceptions.RayError):
+        goodbyes = [self._goodbye(actor) for actor in self._actors.values() if actor.state == "idle"]
+        busy = [actor.process for actor in self._actors.values() if actor.state != "idle"]
+        processes, self._processes, self._actors = self._processes, [], {}
+        with suppress(exceptions.RayError):
+            if goodbyes:
                 ray.wait(goodbyes, num_returns=len(goodbyes), timeout=CLOSE_S, fetch_local=False)
+        for process in busy:
+            _kill(process)
+        processes.clear()  # those that nobody refers to end by themselves
         on_close, self._on_close = self._on_close, None
         if on_close is not None:
             on_close()
+
+    # Processes and seats
+
+    def _seats_missing(self) -> int:
+        """For a new process: so many as may live together, but not more than there will be slots."""
+        there = sum(process.seats for process in self._processes if not process.closed)
+        return max(1, min(self._together, self.slots - there))
+
+    def _new_process(self, seats: int, cpus: float) -> _Process:
+        gpus, worn = self._share.gpus, [limit and limit * seats for limit in self._worn]
+        options = {"num_cpus": cpus * seats, "num_gpus": gpus * seats, "max_concurrency": seats}
+        handle = RemoteRolloutActor.options(**options).remote(gpus == 0, *worn)
+        process = _Process(handle, f"actor-{handle._actor_id.hex()[:16]}", seats)
+        self._processes.append(process)
+        return process
+
+    def _sit_down(self, slot: int, process: _Process) -> _Actor:
+        seat = process.free[0]
+        process.taken[seat] = slot
+        name = process.name if process.seats == 1 else f"{process.name}-{seat}"
+        actor = self._actors[slot] = _Actor(process, seat, self._lives, name)
+        self._lives += 1
+        self._ask(slot, "prepare", process.handle.prepare.remote(seat, name, self._make))
+        return actor
+
+    def _stand_up(self, slot: int) -> None:
+        """An idle actor leaves; a process that nobody sits in ends when nobody refers to it."""
+        actor = self._actors.pop(slot)
+        with suppress(exceptions.RayError):
+            self._goodbye(actor)
+        self._forget(actor.name)
+        del actor.process.taken[actor.seat]
+        if not actor.process.taken:
+            self._processes.remove(actor.process)
+
+    def _end(self, process: _Process) -> None:
+        """At once, with all who sit there."""
+        self._processes = [each for each in self._processes if each is not process]
+        for slot in process.taken.values():
+            self._forget(self._actors.pop(slot).name)
+        _kill(process)
+
+    def _goodbye(self, actor: _Actor) -> Any:
+        return actor.process.handle.close.remote(actor.seat)
+
+    # Questions and answers
 
     def _ask(self, slot: int, question: Question, ref: Any) -> None:
         life = self._actors[slot].life
@@ -128,43 +224,44 @@ class RayPool:
         for slot, actor in self._actors.items():
             if actor.state == "playing" and not actor.asking and now - actor.asked_at >= self._look_every_s:
                 actor.asking, actor.asked_at = True, now
-                self._ask(slot, "progress", actor.handle.progress.options(concurrency_group=WATCH).remote())
+                progress = actor.process.handle.progress.options(concurrency_group=WATCH)
+                self._ask(slot, "progress", progress.remote(actor.seat))
 
-    def _read(self, answer: _Answer) -> Event | None:
+    def _read(self, answer: _Answer) -> list[Event]:
         """What an answer means; nothing where it comes from an earlier life of the slot."""
         actor = self._actors.get(answer.slot)
         if actor is None or actor.life != answer.life:
-            return None
+            return []
         error = answer.future.exception()
         if answer.question == "progress":
             actor.asking = False
             told = error is None and actor.state == "playing"
-            return Progressed(answer.slot, answer.future.result()) if told else None
-        return (
-            self._told(answer.slot, actor, answer.future.result()) if error is None else self._lost(answer.slot, error)
-        )
+            return [Progressed(answer.slot, answer.future.result())] if told else []
+        return self._told(answer.slot, actor, answer.future.result()) if error is None else self._lost(actor, error)
 
-    def _told(self, slot: int, actor: _Actor, value: Ready | Played | Failure) -> Event:
+    def _told(self, slot: int, actor: _Actor, value: Ready | Played | Failure) -> list[Event]:
         was, actor.state = actor.state, "idle"
+        task, actor.next = actor.next, None
         match value:
+            case Ready() if task is not None:
+                self.send(slot, task)
+                return []
             case Ready(name):
-                return Started(slot, name)
+                return [Started(slot, name)]
             case Played(report, spent):
-                return Finished(slot, report, spent)
+                return [Finished(slot, report, spent)]
             case Failure() if was == "starting":
-                self.kill(slot)
-                return StartFailed(slot, value)
+                self._stand_up(slot)
+                return [Lost(slot, value.cause) if task is not None else StartFailed(slot, value)]
             case Failure():
-                return TaskFailed(slot, value)
+                return [TaskFailed(slot, value)]
 
-    def _lost(self, slot: int, error: BaseException) -> Lost:
-        """Whatever Ray says instead of an answer: the actor is of no use any more."""
-        actor = self._actors.pop(slot)
-        with suppress(exceptions.RayError):
-            ray.kill(actor.handle)
-        self._forget(actor.name)
+    def _lost(self, actor: _Actor, error: BaseException) -> list[Event]:
+        """Whatever Ray says instead of an answer: the process is of no use any more, to nobody in it."""
+        slots = list(actor.process.taken.values())
+        self._end(actor.process)
         preempted = isinstance(error, exceptions.RayActorError) and error.preempted
-        return Lost(slot, why(error), preempted, unreachable=isinstance(error, _UNREACHABLE))
+        return [Lost(slot, why(error), preempted, unreachable=isinstance(error, _UNREACHABLE)) for slot in slots]
 
 
 def why(error: BaseException) -> str:
@@ -178,10 +275,6 @@ def why(error: BaseException) -> str:
     return scrub(reason or type(error).__name__)
 
 
-def _end(actor: _Actor) -> Any:
-    """What to wait for while an idle actor gives its engine back (it ends when nobody refers to it); else None."""
+def _kill(process: _Process) -> None:
     with suppress(exceptions.RayError):
-        if actor.state == "idle":
-            return actor.handle.close.remote()
-        ray.kill(actor.handle)
-    return None
+        ray.kill(process.handle)

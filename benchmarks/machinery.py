@@ -51,9 +51,9 @@ def bare_rate(ready: Ready) -> float:
 
     make, owed = MakeWorker(ready.prepared.order, ready.prepared.folder.storage.uri), list(ready.standing.owed)
     actors = [RemoteRolloutActor.options(num_cpus=1).remote(True) for _ in range(ACTORS)]
-    ray.get([actor.prepare.remote(f"bare-{n}", make, None, None) for n, actor in enumerate(actors)], timeout=120)
+    ray.get([actor.prepare.remote(0, f"bare-{n}", make) for n, actor in enumerate(actors)], timeout=120)
     units: dict[int, list[Unit]] = {n: [] for n in range(ACTORS)}
-    asked = {actor.play.remote(Task(owed.pop(0), "bare")): n for n, actor in enumerate(actors)}
+    asked = {actor.play.remote(0, Task(owed.pop(0), "bare")): n for n, actor in enumerate(actors)}
     while asked:
         (done,), _ = ray.wait(list(asked), num_returns=1, timeout=300)
         n, answer = asked.pop(done), ray.get(done, timeout=60)
@@ -61,8 +61,8 @@ def bare_rate(ready: Ready) -> float:
             raise RunStopped(f"the bare loop failed: {answer}")
         units[n].append(Unit(time.perf_counter(), answer.report.n_decisions))
         if owed:
-            asked[actors[n].play.remote(Task(owed.pop(0), "bare"))] = n
-    ray.get([actor.close.remote() for actor in actors], timeout=60)
+            asked[actors[n].play.remote(0, Task(owed.pop(0), "bare"))] = n
+    ray.get([actor.close.remote(0) for actor in actors], timeout=60)
     return _rate(list(units.values()))
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from benchmarks.spans import Span
 from rollouts.commands.playing import play, start
+from rollouts.commands.pools import Place
 from rollouts.commands.preparing import Prepared, prepare
 from rollouts.config import RunConfig
 from rollouts.errors import RunStopped
@@ -105,11 +106,12 @@ class Quiet:
 
 @dataclass(frozen=True)
 class Means:
-    """What a run needs from outside: a pool, signals, someone to tell."""
+    """What a run needs from outside: a pool, signals, someone to tell, and the place of the pool if that is watched."""
 
     make_pool: Callable[[Prepared], Pool]
     signals: Signals
     reporter: Reporter
+    place: Place | None = None
 
 
 def measure(order: Order, folder: Path, means: Means) -> tuple[Span, ...]:
@@ -126,7 +128,7 @@ def measure(order: Order, folder: Path, means: Means) -> tuple[Span, ...]:
     prepared = prepare(config, open_storage(folder), grading=GradingConfig(grade="none"))
     pool = Stopwatch(means.make_pool(prepared))
     ready = start(prepared, prepared.folder.acquire())
-    outcome = play(ready, pool, means.reporter, means.signals).outcome
+    outcome = play(ready, pool, means.reporter, means.signals, means.place).outcome
     prepared.folder.finish(ready.lease)
     if outcome.state != "complete" or outcome.failed_episodes:
         raise RunStopped(f"the benchmark's run is {outcome.state}: {outcome.cause or outcome.first_failure}")

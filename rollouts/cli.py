@@ -40,6 +40,8 @@ app = App(
 )
 for _name, _help in {
     "run": "Play what is owed of a run; the same command again goes on where it was.",
+    "status": "How far is a run? From its folder alone.",
+    "stop": "End a run that goes on on this machine: what is whole is kept.",
     "verify": "Recompute every number and hash of a run from its shards.",
     "grade": "Grade a run that was played; only what is owed.",
     "export": "Write the rows of runs in the forms that trainers read.",

@@ -37,6 +37,7 @@ class RunConfig:
     (`ModelSettings`); `policy_base_url` None is the endpoint that graders use.
     `realtime` is None where the game stands still while a policy thinks; `latency_ms` is None where that is measured.
     `policy_server`: how many actors hold the networks for all others, 0 for none.
+    `metrics_port` is where a Ray of the run's own is scraped, 0 for any port, None for nowhere.
     An actor's process is replaced after `recycle_after` episodes or above `recycle_above_mb` MiB of memory.
     """
 
@@ -54,6 +55,7 @@ class RunConfig:
     actors: int | None = None
     pool: PoolName = "ray"
     address: str | None = None
+    metrics_port: int | None = None
     cpus_per_actor: float | None = None
     gpus_per_actor: float = 0.0
     episodes_per_unit: int | None = None
@@ -150,6 +152,7 @@ KINDS: dict[str, Kind] = {
     "actors": "int",
     "pool": "text",
     "address": "text",
+    "metrics_port": "int",
     "cpus_per_actor": "float",
     "gpus_per_actor": "float",
     "episodes_per_unit": "int",

@@ -40,6 +40,7 @@ _AT_LEAST_1 = (
 )
 _BIGGEST = 2**31 - 1
 _LONGEST_THOUGHT_MS = 3_600_000
+LARGEST_PORT = 65_535
 
 
 def check_repeated(config: RunConfig, source: Mapping[str, str]) -> None:
@@ -164,6 +165,7 @@ def _check_real_time(config: RunConfig, source: Mapping[str, str]) -> None:
 
 
 def _check_places(config: RunConfig, source: Mapping[str, str]) -> None:
+    _check_metrics_port(config, source)
     if not config.out:
         raise UsageError(f"{source['out']} is empty: must be a folder or a URI such as s3://bucket/runs")
     if config.run_id is not None and not _RUN_ID.fullmatch(config.run_id):
@@ -171,6 +173,16 @@ def _check_places(config: RunConfig, source: Mapping[str, str]) -> None:
             f'{source["run_id"]} is "{one_line(config.run_id)}": must be one name of letters, digits, ".", "_" and "-" '
             "(no path), starting with a letter or digit"
         )
+
+
+def _check_metrics_port(config: RunConfig, source: Mapping[str, str]) -> None:
+    port = config.metrics_port
+    if port is None:
+        return
+    if not 0 <= port <= LARGEST_PORT:
+        raise UsageError(f"{source['metrics_port']} is {port}: must be a whole number from 0 to {LARGEST_PORT}")
+    if config.pool != "ray":
+        raise UsageError(f"{source['metrics_port']} needs {source['pool']} ray: without Ray there are no metrics")
 
 
 def _check_models(config: RunConfig, source: Mapping[str, str]) -> None:

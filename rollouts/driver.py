@@ -38,6 +38,7 @@ LOOK_AROUND_S = 0.2
 COMMIT_LOOK_S = 0.02
 """How soon a commit under way is looked for: what was committed is fed to those who judge it."""
 LAST_COMMITS_S = 1.0
+TELL_EVERY_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +51,11 @@ class Committed:
 
 @dataclass(frozen=True, slots=True)
 class Workers:
-    """So many workers are ready or busy now."""
+    """How things stand: workers that are ready or busy, those of them that have a unit, and units that wait for one."""
 
     live: int
+    playing: int
+    waiting: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +154,7 @@ class _Course:
         self._queue = queue
         self._on_event = on_event
         self._live = 0
+        self._tell_at = 0.0
         self._committed = 0
         self._failed_episodes = 0
         self._first_failure: str | None = None
@@ -169,6 +173,8 @@ class _Course:
             self._obey(command)
         for silence in self._scheduler.silences(time.monotonic()):
             self._on_event(Remark(silence))
+        if time.monotonic() >= self._tell_at:
+            self._tell_how_it_stands()
         if not self._queue.full and not (self._scheduler.done and self._arrivals.exhausted):
             look_s = COMMIT_LOOK_S if len(self._queue) else LOOK_AROUND_S
             for event in self._pool.wait(min(self._scheduler.wait_s(time.monotonic()), look_s)):
@@ -193,6 +199,7 @@ class _Course:
         while len(self._queue) and self.error is None and (over is None or time.monotonic() < over):
             self._collect(LOOK_AROUND_S)
         self._queue.close()
+        self._tell_how_it_stands()
 
     def outcome(self, signal: int | None) -> Outcome:
         owed = len(self._units) - self._committed
@@ -234,8 +241,12 @@ class _Course:
         if remark := _remark(event):
             self._on_event(Remark(remark))
         if self._live != self._scheduler.live:
-            self._live = self._scheduler.live
-            self._on_event(Workers(self._live))
+            self._tell_how_it_stands()
+
+    def _tell_how_it_stands(self) -> None:
+        scheduler, self._tell_at = self._scheduler, time.monotonic() + TELL_EVERY_S
+        self._live = scheduler.live
+        self._on_event(Workers(self._live, scheduler.playing, scheduler.waiting))
 
     def _collect(self, timeout_s: float) -> None:
         for commit in self._queue.through(timeout_s):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import re
@@ -12,6 +13,7 @@ _UNSAFE = re.compile(r"[^a-z0-9._-]+")
 MAX_SLUG = 60
 
 
+@functools.lru_cache(maxsize=256)
 def slug(name: str) -> str:
     """`name` in `[a-z0-9._-]`, at most 60 characters; where anything was changed, `-` and 8 hex of the exact name.
 

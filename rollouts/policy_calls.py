@@ -6,7 +6,6 @@ of a try that was given up stay on file one by one, and the driver gathers them.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -86,7 +85,7 @@ class CallLog:
 
         async def note(tries: int, spent: Spending) -> None:
             sent[:] = [{**self._asked(request), **abandoned_columns(tries, spent), "ended_at": datetime.now(UTC)}]
-            await asyncio.to_thread(self._side.journal.write, self._who, self._unit, sent[0])
+            self._side.journal.write(self._who, self._unit, sent[0])  # nothing else is done in this call's loop
 
         self._waiting = True
         try:

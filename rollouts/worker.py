@@ -20,6 +20,7 @@ from rollouts.doom.environment import make_environment
 from rollouts.episode import EpisodeFailed, EpisodeRules, run_episode
 from rollouts.errors import EngineLost, UsageError
 from rollouts.frames import FrameFormat, encode
+from rollouts.meters import NO_METERS, Meters, count_decisions, count_episode, count_unit
 from rollouts.policies.base import ModelCalls, OpensPolicies, Policy, close_policy
 from rollouts.policies.model_settings import PROVIDERS
 from rollouts.policies.registry import make_policy
@@ -96,7 +97,7 @@ class Worker:
     `on_outcome` is told of each finished episode. `decisions` may be read by another thread.
     """
 
-    def __init__(  # noqa: PLR0913, PLR0917  the last two have defaults
+    def __init__(  # noqa: PLR0913, PLR0917  the last three have defaults
         self,
         order: WorkOrder,
         folder: RunFolder,
@@ -104,12 +105,14 @@ class Worker:
         node: str,
         on_outcome: Callable[[Outcome], None] | None = None,
         limiter: Limiter | None = None,
+        meters: Meters = NO_METERS,
     ) -> None:
         self._order = order
         self._folder = folder
         self._actor = actor
         self._node = node
         self._on_outcome = on_outcome
+        self._meters = meters
         self._cast: _Cast | None = None
         self._judge = order.judge.open(folder) if order.judge else None
         self._log = CallLog(folder)
@@ -150,7 +153,7 @@ class Worker:
         spool = StepWriter(scratch / "steps.spool", unit.part, self._order.run_id, rules.tics, rules.scenario.options)
         keys = unit.keys()
         self._log.begin(cast.caller, unit, attempt)
-        recorder = _Recorder(spool, frames, self._count)
+        recorder = _Recorder(spool, frames, self._count, self._meters)
         outcomes = [self._play_episode(cast, key, recorder, skip.get(key.episode_id)) for key in keys]
         steps = spool.close()
         place = Provenance(
@@ -162,7 +165,7 @@ class Worker:
         judged = self._judge.judge(unit, attempt, *files) if self._judge else None
         side = self._with_calls(scratch, unit, attempt, judged)
         self._folder.stage(unit, attempt, files[0] if steps else None, files[1])
-        return UnitReport(
+        report = UnitReport(
             unit=unit.number,
             attempt=attempt,
             steps=steps,
@@ -173,6 +176,8 @@ class Worker:
             engine_restarts=cast.new_restarts(),
             side=side,
         )
+        count_unit(self._meters, unit, report)
+        return report
 
     def _with_calls(self, scratch: Path, unit: Unit, attempt: str, side: SideReport | None) -> SideReport | None:
         """What was judged here, and the calls that the policy made."""
@@ -190,6 +195,7 @@ class Worker:
         self._log.episode(key)
         outcome = _skipped(key, skipped) if skipped is not None else _tried(cast, key, recorder)
         self.episodes += 1
+        count_episode(self._meters, outcome)
         if self._on_outcome is not None:
             self._on_outcome(outcome)
         return outcome
@@ -235,14 +241,15 @@ class _Recorder:
     """Makes rows of decisions and files of frames, `BATCH` at a time: the engine, which runs between any two
     decisions, empties the processor's caches."""
 
-    def __init__(self, writer: StepWriter, frames: FrameFormat, count: Callable[[], None]) -> None:
+    def __init__(self, writer: StepWriter, frames: FrameFormat, count: Callable[[], None], meters: Meters) -> None:
         self._writer = writer
         self._frames = frames
         self._count = count
+        self._meters = meters
         self._pending: list[Decision] = []
 
     def begin(self, key: EpisodeKey) -> None:
-        self._pending = []
+        self._key, self._pending = key, []
         self._writer.begin(key)
 
     def record(self, decision: Decision) -> None:
@@ -257,11 +264,13 @@ class _Recorder:
 
     def discard(self) -> None:
         """Of a failed episode no row stays."""
+        count_decisions(self._meters, self._key, self._pending)
         self._pending = []
         self._writer.discard_episode()
 
     def _write(self) -> None:
         pending, self._pending = self._pending, []
+        count_decisions(self._meters, self._key, pending)
         for decision in pending:
             frame = decision.snapshot.frame
             self._writer.append(decision, None if frame is None else encode(frame, self._frames))

@@ -75,6 +75,11 @@ class Limits:
     pause_s: float = 0.5
     stop_after: int = 5
 
+    @property
+    def only_in_flight(self) -> bool:
+        """Whether nothing but `in_flight` limits how many requests there are."""
+        return (self.requests_per_minute, self.tokens_per_minute, self.budget) == (None, None, Budget())
+
     def __post_init__(self) -> None:
         for name in ("in_flight", "requests_per_minute", "tokens_per_minute", "stop_after"):
             value = getattr(self, name)
@@ -101,11 +106,13 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Permit:
-    """A turn: leave for exactly one HTTP request. `lessons` names the parameters that this lane is known to refuse."""
+    """A turn: leave for one HTTP request, or for `uses` of them one after another where nothing limits how many there
+    may be in all. `lessons` names the parameters that this lane is known to refuse."""
 
     number: int
     lane: str
     lessons: frozenset[str] = frozenset()
+    uses: int = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,6 +82,8 @@ class RowFlags:
 
 
 _NO_FORM_FLAGS, _NO_ROW_FLAGS = FormFlags(), RowFlags()
+_CLEAN_UP_S = 60.0
+"""After a first signal, to remove what was written: gigabytes on a slow disk. A second one does not wait."""
 
 
 def export(  # noqa: PLR0913  the flags of the command
@@ -112,7 +114,8 @@ def export(  # noqa: PLR0913  the flags of the command
         One JSON object.
     """
     try:
-        with Signals() as signals, signals.interruptible(), warnings.catch_warnings(record=True) as caught:
+        signals = Signals(grace_s=_CLEAN_UP_S)
+        with signals, signals.interruptible(), warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", UserWarning)
             order = _order(runs, format, out, form, rows)
             told = order.count() if dry_run else order.run()

@@ -86,6 +86,9 @@ class RunFlags:
     run_id: Annotated[Text, _flag(_WHERE, "Name of the run's folder (made from what is played).")] = None
     pool: Annotated[Text, _flag(_WHERE, "ray (default), or local: one process, no Ray.")] = None
     address: Annotated[Text, _flag(_WHERE, "Ray cluster to join (none: start one on this machine).")] = None
+    metrics_port: Annotated[
+        Text, _flag(_WHERE, "Port where a Ray that is started here tells Prometheus its metrics; 0: any.", hyphen=True)
+    ] = None
     actors: Annotated[Text, _flag(_WHERE, "Rollout actors (one a CPU).", hyphen=True)] = None
     cpus_per_actor: Annotated[
         Text,
@@ -233,6 +236,9 @@ class LateFlags:
     ] = False
     pool: Annotated[Text, _flag(_WHERE, "Where models are called: ray (default), or local: this process.")] = None
     address: Annotated[Text, _flag(_WHERE, "Ray cluster to join (none: start one on this machine).")] = None
+    metrics_port: Annotated[
+        Text, _flag(_WHERE, "Port where a Ray that is started here tells Prometheus its metrics; 0: any.", hyphen=True)
+    ] = None
 
 
 def _given(flags: RunFlags | GradingFlags) -> dict[str, object]:

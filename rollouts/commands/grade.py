@@ -31,7 +31,7 @@ from rollouts.commands.endpoints import judging_callers, note_endpoints
 from rollouts.commands.flags import GradingFlags, LateFlags
 from rollouts.commands.grading_task import Task, make_task
 from rollouts.commands.holding import held, last_moment
-from rollouts.commands.judging import NOTHING_OWED, Watch, check_endpoint, counts_of, owed_words
+from rollouts.commands.judging import NOTHING_OWED, Watch, check_endpoint, counts_of, driver_log, owed_words
 from rollouts.commands.judging import ready as side_ready
 from rollouts.commands.pools import Place
 from rollouts.config import RunConfig, load_configs
@@ -78,7 +78,12 @@ def grade(  # noqa: PLR0913  the flags of the command
         JSON lines on stdout: launch first, done last.
     """
     late = late or LateFlags()
-    given = {**(flags or GradingFlags()).given(), "pool": late.pool, "address": late.address}
+    given = {
+        **(flags or GradingFlags()).given(),
+        "pool": late.pool,
+        "address": late.address,
+        "metrics_port": late.metrics_port,
+    }
     where, grading = load_configs(given, config, graders=LATE_GRADERS)
     task = make_task(find_run(run), grading, late, may_call=not dry_run)
     return _show(task, as_json) if dry_run else _carry_out(task, where, as_json)
@@ -110,7 +115,7 @@ def _do(task: Task, where: RunConfig, reporter: Reporter) -> Ending:
             return Ending("complete", _unplayed(plan, survey), manifest, asked=task.asked)
     with (
         Signals(lambda _: last_moment(AGAIN)) as signals,
-        Place(where.pool, where.address) as place,
+        Place(where.pool, where.address, where.metrics_port) as place,
     ):
         lease = task.folder.acquire()
         with held(task.folder, lease):
@@ -134,8 +139,10 @@ def _judge(task: Task, lease: Lease, place: Place, signals: Signals, reporter: R
         reporter.note(words)
     if not owed.anything:
         return End("complete")
-    wish, watch = judging.wish(folder), Watch(reporter, _counts(plan, survey))
+    wish = judging.wish(folder)
     with place.side_pipeline(wish, folder, lease, signals) as pipeline:
+        log = driver_log(folder, lease)
+        watch = Watch(reporter, _counts(plan, survey), log, place.meters(folder.run_id), place.calls)
         add_owed(pipeline, owed, wish)
         end = side_end(pipeline.finish(watch.tell), signals.received)
         return replace(end, left=left_of(owed, watch.counts))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+import socket
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from grading.grader import GraderSettings
@@ -11,18 +12,21 @@ from grading.order import GradingOrder
 from grading.owed import Owed, find_owed
 from grading.pipeline import SideEvent, SidePipeline
 from grading.work import declare
+from rollouts.calls.limits import LimiterStatus
 from rollouts.commands.grading_order import limits_of
-from rollouts.driver import Committed, Remark
+from rollouts.driver import Committed, Remark, RunEvent, Workers
 from rollouts.grading_config import GradingConfig
+from rollouts.meters import COMMITTED, NO_METERS, REMARKS, Meters, count_side, put_calls, put_workers
 from rollouts.naming import counted
 from rollouts.plan import superseding
 from rollouts.progress import Counts, Reporter
-from rollouts.records import SideReport, Unit
+from rollouts.records import SideReport, Unit, UnitReport
 from rollouts.run.feedback_table import FEEDBACK
 from rollouts.run.lease import Lease
 from rollouts.run.run_folder import TORN, RunFolder
 from rollouts.run.side_folder import SideFolder
 from rollouts.run.survey import Survey
+from rollouts.worker_log import WorkerLog
 
 NOTHING_OWED = Owed()
 
@@ -121,11 +125,22 @@ def counts_of(units: Iterable[Unit], survey: Survey) -> Counts:
 
 
 class Watch:
-    """Tells a reporter what a pipeline does. `counts` is how far the command is."""
+    """Tells a reporter, and who else watches, what pools do. `counts` is how far the command is; `calls` looks at the
+    calls to models."""
 
-    def __init__(self, reporter: Reporter, counts: Counts) -> None:
+    def __init__(
+        self,
+        reporter: Reporter,
+        counts: Counts,
+        log: WorkerLog,
+        meters: Meters = NO_METERS,
+        calls: Callable[[], LimiterStatus | None] = lambda: None,
+    ) -> None:
         self.counts = counts
         self._reporter = reporter
+        self._log = log
+        self._meters = meters
+        self._calls = calls
 
     def look(self, pipeline: SidePipeline) -> None:
         """Take in what has happened since the last look; never waits."""
@@ -135,11 +150,28 @@ class Watch:
     def tell(self, event: SideEvent) -> None:
         match event.event:
             case Remark(text):
-                self.note(f"{event.stage}: {text}")
+                self._reporter.note(f"{event.stage}: {text}")
             case Committed(_, report) if isinstance(report, SideReport):
                 self.add(self.counts.plus_side(report.counts))
             case _:
                 pass
+        self.keep(event.stage, event.event)
+
+    def keep(self, pool: str, event: RunEvent) -> None:
+        """Let an event of the pool called so be found in the log and in numbers."""
+        meters = self._meters
+        match event:
+            case Remark(text):
+                self._log.remark(pool, text)
+                meters.count(REMARKS, 1, pool=pool)
+            case Committed(_, report):
+                meters.count(COMMITTED, 1, pool=pool)
+                side = report.side if isinstance(report, UnitReport) else report
+                if isinstance(side, SideReport):
+                    count_side(meters, pool, side.counts)
+            case Workers() if meters is not NO_METERS:
+                put_workers(meters, pool, event.live, event.playing, event.waiting)
+                put_calls(meters, self._calls())
 
     def note(self, text: str) -> None:
         self._reporter.note(text)
@@ -147,3 +179,8 @@ class Watch:
     def add(self, counts: Counts) -> None:
         self.counts = counts
         self._reporter.counts(counts)
+
+
+def driver_log(folder: RunFolder, lease: Lease) -> WorkerLog:
+    """The log of the process that leads a run; each start has one of its own."""
+    return WorkerLog(folder.storage, folder.run_id, f"driver-e{lease.epoch}", socket.gethostname())

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from grading.lines import add_owed
 from grading.owed import Owed
-from grading.pipeline import SideOutcome
+from grading.pipeline import SideOutcome, SidePipeline
 from rollouts.calls.limits import Limits as CallLimits
 from rollouts.commands.endpoints import Caller, judging_callers, note_endpoints, policy_callers
 from rollouts.commands.grading_order import limits_of
-from rollouts.commands.judging import NOTHING_OWED, Judging, Watch, counts_of, owed_words
+from rollouts.commands.judging import NOTHING_OWED, Judging, Watch, counts_of, driver_log, owed_words
 from rollouts.commands.judging import ready as side_ready
 from rollouts.commands.policy_check import Checked, keep, spending_of
 from rollouts.commands.pools import Place
@@ -88,6 +88,7 @@ class Played:
     signal: int | None = None
 
 
+ROLLOUTS = "rollouts"
 NOTHING = Survey(committed={}, damaged={}, orphans=(), temporary=())
 
 
@@ -166,28 +167,33 @@ def play(  # noqa: PLR0913, PLR0917  the last two have defaults
 ) -> Played:
     """Play and grade until nothing is owed or something ends it. `pool` is None where nothing is to be played; `place`
     is where grading and calls to models happen, needed where there is any; `checked` are calls that were made ahead."""
-    watch, judging = Watch(reporter, ready.standing.counts), ready.judging
+    judging = ready.judging
     if ready.prepared.order.calls is not None and pool is not None:
         assert place is not None, "calls to models need a place"
         place.begin_calls(_limits(ready, checked))
     if judging is None:
-        outcome = _roll(ready, pool, watch, signals, lambda _unit: None)
+        watch = _watch(ready, reporter, place)
+        outcome = _roll(ready, pool, watch, signals)
         return Played(outcome, watch.counts, None, signals.received)
     assert place is not None, "grading needs a place"
     folder = ready.prepared.folder
     wish = judging.wish(folder)
     with place.side_pipeline(wish, folder, ready.lease, signals) as pipeline:
         add_owed(pipeline, ready.standing.side, wish)
-
-        def feed(unit: Unit) -> None:
-            pipeline.feed(unit)
-            watch.look(pipeline)
-
-        outcome = _roll(ready, pool, watch, signals, feed)
+        watch = _watch(ready, reporter, place)
+        outcome = _roll(ready, pool, watch, signals, pipeline)
         side = None
         if not signals.received and not isinstance(outcome.error, LeaseError):
             side = pipeline.finish(watch.tell)
     return Played(outcome, watch.counts, side, signals.received)
+
+
+def _watch(ready: Ready, reporter: Reporter, place: Place | None) -> Watch:
+    """Once the pools are made."""
+    log = driver_log(ready.prepared.folder, ready.lease)
+    if place is None:
+        return Watch(reporter, ready.standing.counts, log)
+    return Watch(reporter, ready.standing.counts, log, place.meters(ready.prepared.run_id), place.calls)
 
 
 def limits_so_far(prepared: Prepared, standing: Standing) -> CallLimits:
@@ -208,9 +214,9 @@ NOTHING_TO_PLAY = Outcome("complete", committed=0, owed=0, failed_episodes=0)
 
 
 def _roll(
-    ready: Ready, pool: Pool | None, watch: Watch, signals: Signals, on_commit: Callable[[Unit], object]
+    ready: Ready, pool: Pool | None, watch: Watch, signals: Signals, pipeline: SidePipeline | None = None
 ) -> Outcome:
-    """Drive the rollouts."""
+    """Drive the rollouts; `pipeline` judges what is committed."""
     if pool is None:
         return NOTHING_TO_PLAY
 
@@ -220,7 +226,11 @@ def _roll(
                 watch.note(text)
             case Committed(unit, UnitReport() as report):
                 watch.add(_counted(watch.counts, report))
-                on_commit(unit)
+                if pipeline is not None:
+                    pipeline.feed(unit)
+        watch.keep(ROLLOUTS, event)
+        if pipeline is not None:
+            watch.look(pipeline)
 
     return drive(
         ready.standing.owed,

@@ -17,11 +17,13 @@ from actors.cluster import Cluster, ClusterSettings
 from actors.opening import Wish, open_ray_pool
 from grading.lines import Bench, LocalBench, SideWish, make_pipeline
 from grading.pipeline import SidePipeline
+from rollouts.calls.limits import LimiterStatus
 from rollouts.calls.limits import Limits as CallLimits
 from rollouts.calls.run_limiter import LocalRunLimiter, RunLimiter
 from rollouts.commands.preparing import Prepared
 from rollouts.commits import SideCommits
 from rollouts.doom.engine_home import sweep_shared_memory
+from rollouts.meters import NO_METERS, Meters
 from rollouts.pools.local_pool import LocalPool
 from rollouts.pools.patience import Limits
 from rollouts.pools.players import MakeWorker, OpenLimiter
@@ -38,18 +40,19 @@ if TYPE_CHECKING:
 
 CPUS_OF_A_WAITER = 0.125
 """Of a second that a model behind an endpoint takes to answer, the engine and the row take a few milliseconds: what
-bounds eight actors a CPU is memory (some 160 MB each, engine included)."""
+bounds eight actors a CPU is memory, where each has a process (some 160 MB, engine included)."""
 
 
 class Place:
-    """`kind` is `local` or `ray`, `address` that of a cluster to join (None: RAY_ADDRESS, else a Ray of our own).
+    """`kind` is `local` or `ray`, `address` that of a cluster to join (None: RAY_ADDRESS, else a Ray of our own, whose
+    metrics are at `metrics_port`, if anywhere).
 
     Ray is joined or started when the first pool is made, and left when the place is closed.
     """
 
-    def __init__(self, kind: str, address: str | None = None) -> None:
+    def __init__(self, kind: str, address: str | None = None, metrics_port: int | None = None) -> None:
         self.kind = kind
-        self._address = address
+        self._settings = ClusterSettings(address, metrics_port=metrics_port)
         self._cluster: Cluster | None = None
         self._local = LocalRunLimiter()
         self._governed: GovernedRun | None = None
@@ -72,7 +75,7 @@ class Place:
         wish.share.check()
         cluster = self._ray(signals)
         governed = self._governor()
-        workers = _workers(prepared, governed.opener)
+        workers = replace(_workers(prepared, governed.opener), meters=self.meters(prepared.run_id))
         if prepared.config.policy_server:
             workers = _with_servers(workers, prepared, cluster, signals)
         return open_ray_pool(workers, wish, cluster, governed.forget)
@@ -94,6 +97,23 @@ class Place:
             bench = RayBench(wish, self._governor())
         return make_pipeline(wish, bench, SideCommits(SideFolder(folder), lease), signals, self._plays)
 
+    def meters(self, run_id: str) -> Meters:
+        """Who watches the run. Only once its pools are made: before, nobody does."""
+        if self._cluster is None or not self._cluster.collects_metrics:
+            return NO_METERS
+        from actors.ray_meters import RayMeters  # noqa: PLC0415  imports Ray
+
+        return RayMeters(run_id)
+
+    @property
+    def metrics_url(self) -> str | None:
+        """Where a Ray of our own is scraped, if anywhere."""
+        return None if self._cluster is None else self._cluster.metrics_url
+
+    def calls(self) -> LimiterStatus | None:
+        """How calls to models stand, as was known a moment ago; None where none was allowed yet."""
+        return self._local.status() if self._governed is None else self._governed.status()
+
     def close(self) -> None:
         """Leave Ray; one of our own ends with all its actors. Idempotent."""
         cluster, self._cluster = self._cluster, None
@@ -111,7 +131,7 @@ class Place:
     def _ray(self, signals: Signals) -> Cluster:
         if self._cluster is None:
             with signals.obeyed_at_once():
-                self._cluster = Cluster(ClusterSettings(self._address))
+                self._cluster = Cluster(self._settings)
             signals.install()
         return self._cluster
 
@@ -169,7 +189,14 @@ def _wish(prepared: Prepared) -> Wish:
         config.recycle_after,
         config.recycle_above_mb,
         prepared.grading.in_flight if _only_waits(prepared) else None,
+        _together(prepared),
     )
+
+
+def _together(prepared: Prepared) -> int:
+    """Actors of one process: those that only wait share one for each CPU, in which code and caches are warm."""
+    cpus = _cpus_per_actor(prepared)
+    return max(1, int(1 / cpus)) if _only_waits(prepared) and not prepared.config.gpus_per_actor else 1
 
 
 def _cpus_per_actor(prepared: Prepared) -> float:

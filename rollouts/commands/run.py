@@ -119,7 +119,7 @@ def _play(prepared: Prepared, standing: Standing, reporter: Reporter) -> Ending:
     checked = check_models(prepared, limits_so_far(prepared, standing)) if standing.owed else ()
     with (
         Signals(lambda _: last_moment(prepared.again), spares=is_engine) as signals,
-        Place(config.pool, config.address) as place,
+        Place(config.pool, config.address, config.metrics_port) as place,
     ):
         pool = place.rollout_pool(prepared, signals) if standing.owed else None
         try:
@@ -130,7 +130,8 @@ def _play(prepared: Prepared, standing: Standing, reporter: Reporter) -> Ending:
                 ready = start(prepared, lease)
                 slots = 0 if pool is None else pool.slots
                 reporter.launch(launch_of(prepared, ready.standing, slots), ready.standing.counts)
-                for words in (*(one.remark for one in checked if one.remark), *ready.words):
+                watched = (f"metrics: {place.metrics_url}",) if place.metrics_url else ()
+                for words in (*watched, *(one.remark for one in checked if one.remark), *ready.words):
                     reporter.note(words)
                 played = play(ready, pool, reporter, signals, place, checked)
                 place.close()

@@ -9,6 +9,7 @@ import contextlib
 import functools
 import hashlib
 import signal
+import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,6 +60,10 @@ class Provenance:
     game_sha256: str
 
 
+_ONE_BIRTH = threading.Lock()
+"""The library ends the whole process now and then where two of its threads start engines at once (seen with 32)."""
+
+
 class Engine:
     """A running engine. Episode `index` of `seed` is what a fresh engine made for that seed plays at its reset `index`.
 
@@ -73,7 +78,7 @@ class Engine:
         self.game.set_vizdoom_path(str(self._home.launcher))
         self.game.set_doom_config_path(str(self._home.config))
         try:
-            with self.watched(), _quiet_birth():
+            with _ONE_BIRTH, self.watched(), _quiet_birth():
                 self.game.init()
             if (pid := self.pid()) is not None:
                 unlink_shared_memory(pid)

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from rollouts.exports.prompts import Prompts
-from rollouts.exports.samples import KEYS, WEIGHT, Reason, Row, Writer
+from rollouts.exports.samples import KEYS, WEIGHT, Nothing, Reason, Row, Writer
 from rollouts.exports.table_files import FileKind, TableWriter
 from rollouts.shards.schemas import FRAME, INT, NUM, STR, make_schema
 
@@ -69,7 +69,9 @@ class ChatForm:
         weight = {"weight": row[WEIGHT]} if self.weighted else {}
         return {**self._said(row), **images, **weight, **{key: row[key] for key in KEYS}}
 
-    def writer(self, folder: Path) -> Writer:
+    def writer(self, folder: Path | None) -> Writer:
+        if folder is None:
+            return Nothing()
         return TableWriter(folder, self.schema, self.sample, self.kind, self.shard_bytes)
 
     def _said(self, row: Row) -> dict[str, list[Message]]:

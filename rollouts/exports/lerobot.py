@@ -21,7 +21,7 @@ from rollouts.exports.samples import KEYS, Reason, Row, Writer
 from rollouts.exports.table_files import ParquetFile
 from rollouts.exports.value_counts import PixelCounts, VectorCounts
 from rollouts.frames import encode
-from rollouts.loading.pictures import decode_planes
+from rollouts.loading.pictures import decode_planes, planes_shape
 from rollouts.records import Frame
 
 _JPEG = b"\xff\xd8"
@@ -44,8 +44,28 @@ class LeRobot:
             return Reason.NO_ACTION
         return Reason.NO_FRAME if row["frame"] is None else None
 
-    def writer(self, folder: Path) -> Writer:
-        return LeRobotWriter(folder, self.instructions, self.file_bytes)
+    def writer(self, folder: Path | None) -> Writer:
+        return OneShape() if folder is None else LeRobotWriter(folder, self.instructions, self.file_bytes)
+
+
+class OneShape:
+    """Holds all rows to the options, frame rate, counters and picture size of the first."""
+
+    def __init__(self) -> None:
+        self.shape: Shape | None = None
+
+    def add(self, row: Row) -> None:
+        """Errors: `UsageError`; `DamagedFrame`."""
+        *_, height, width = planes_shape([row["frame"]["bytes"]], lambda _: _where(row))
+        shape = Shape.of(row, (height, width))
+        self.shape = self.shape or shape
+        if unlike := shape.unlike(self.shape):
+            raise UsageError(
+                f"a LeRobot dataset has one set of features and one frame rate: {row['episode_id']} of run "
+                f"{row['run_id']} has {unlike}; export them apart, by run or with --scenario"
+            )
+
+    def close(self) -> None: ...
 
 
 class Counts:
@@ -78,7 +98,7 @@ class LeRobotWriter:
         self._folder = folder
         self._instructions = instructions
         self._file_bytes = file_bytes
-        self._shape: Shape | None = None
+        self._one = OneShape()
         self._file: ParquetFile | None = None
         self._files = 0
         self._rows = 0
@@ -90,8 +110,8 @@ class LeRobotWriter:
         self._of_all = Counts()
 
     def add(self, row: Row) -> None:
-        picture = _pixels(row)
-        shape = self._checked(row, (picture.shape[0], picture.shape[1]))
+        self._one.add(row)
+        shape, picture = self._shape, _pixels(row)
         if self._episode is None or any(self._episode[key] != row[key] for key in ("run_id", "episode_id")):
             self._end_episode()
             self._episode = self._begin_episode(row)
@@ -104,28 +124,22 @@ class LeRobotWriter:
         self._episode["length"] += 1
         self._rows += 1
 
+    @property
+    def _shape(self) -> Shape:
+        assert self._one.shape is not None, "there is no row yet"
+        return self._one.shape
+
     def close(self) -> None:
         """The last episode, then `meta/`."""
         self._end_episode()
         self._close_file()
-        if self._shape is None:
+        if self._one.shape is None:
             return
         info = self._shape.info(len(self._episodes), self._rows, len(self._tasks))
         layout.write_json(self._folder / "meta" / "info.json", info)
         layout.write_json(self._folder / "meta" / "stats.json", self._of_all.statistics())
         layout.write_tasks(self._folder, list(self._tasks))
         layout.write_episodes(self._folder, self._episodes)
-
-    def _checked(self, row: Row, picture: tuple[int, int]) -> Shape:
-        """Errors: `UsageError` where a row has other options, frame rate, counters or pictures than the first."""
-        shape = Shape.of(row, picture)
-        self._shape = self._shape or shape
-        if unlike := shape.unlike(self._shape):
-            raise UsageError(
-                f"a LeRobot dataset has one set of features and one frame rate: {row['episode_id']} of run "
-                f"{row['run_id']} has {unlike}; export them apart, by run or with --scenario"
-            )
-        return shape
 
     def _begin_episode(self, row: Row) -> dict[str, Any]:
         told = self._instructions[row["run_id"], row["scenario"], row["rubric"]] or row["scenario"]
@@ -175,7 +189,6 @@ class LeRobotWriter:
         if self._newest is None:
             return
         if self._file is None:
-            assert self._shape is not None
             self._file = ParquetFile(layout.data_path(self._folder, self._files), self._shape.schema())
             self._files += 1
         self._file.add({**self._newest, DONE: done})
@@ -189,9 +202,12 @@ class LeRobotWriter:
 
 def _pixels(row: Row) -> NDArray[np.uint8]:
     """(H, W, 3) RGB. Errors: `DamagedFrame` naming the row."""
-    where = f"run {row['run_id']}, {row['episode_id']}, decision {row['tick']}"
-    (planes,) = decode_planes([row["frame"]["bytes"]], lambda _: where)
+    (planes,) = decode_planes([row["frame"]["bytes"]], lambda _: _where(row))
     return np.ascontiguousarray(planes.transpose(1, 2, 0))
+
+
+def _where(row: Row) -> str:
+    return f"run {row['run_id']}, {row['episode_id']}, decision {row['tick']}"
 
 
 def _vectors(row: Row, shape: Shape) -> dict[str, list[float]]:

@@ -57,6 +57,14 @@ class Writer(Protocol):
         """After the last row; without it the files are not whole."""
 
 
+class Nothing:
+    """Writes nothing and refuses nothing."""
+
+    def add(self, row: Row) -> None: ...
+
+    def close(self) -> None: ...
+
+
 class Form(Protocol):
     """A form that rows are exported in."""
 
@@ -66,7 +74,8 @@ class Form(Protocol):
 
     def left_out(self, row: Row) -> Reason | None: ...
 
-    def writer(self, folder: Path) -> Writer: ...
+    def writer(self, folder: Path | None) -> Writer:
+        """None as folder: one that writes nothing, but refuses what a real one refuses."""
 
 
 @dataclass
@@ -83,16 +92,14 @@ class Tally:
 
 def write_samples(rows: Iterable[Row], form: Form, folder: Path | None, limit: int | None, tally: Tally) -> None:
     """Write the samples of `rows` into `folder`, the first `limit` of them; None as folder: only count."""
-    writer = None if folder is None else form.writer(folder)
+    writer = form.writer(folder)
     for row in rows:
         reason = form.left_out(row)
         if reason is not None:
             tally.left_out[reason] += 1
             continue
-        if writer is not None:
-            writer.add(row)
+        writer.add(row)
         tally.written += 1
         if tally.written == limit:
             break
-    if writer is not None:
-        writer.close()
+    writer.close()

@@ -13,7 +13,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from rollouts.exports.samples import WEIGHT, Reason, Row, Writer
+from rollouts.exports.samples import WEIGHT, Nothing, Reason, Row, Writer
 from rollouts.shards.schemas import STEPS
 
 BLOCK_BYTES = 512
@@ -35,8 +35,8 @@ class WebDataset:
             return Reason.NO_FRAME
         return Reason.NO_CREDIT if self.weighted and row[WEIGHT] is None else None
 
-    def writer(self, folder: Path) -> Writer:
-        return TarWriter(folder, self.shard_bytes)
+    def writer(self, folder: Path | None) -> Writer:
+        return Nothing() if folder is None else TarWriter(folder, self.shard_bytes)
 
 
 class TarWriter:

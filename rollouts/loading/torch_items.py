@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -16,15 +15,21 @@ from rollouts.loading.stream import FRAME, Chunk
 from rollouts.shards.reading import to_rows
 
 Item = dict[str, Any]
+MakeEmpty = Callable[[tuple[int, ...]], torch.Tensor]
+"""Shape → a uint8 tensor with anything in it."""
 
 
-def batch_item(chunk: Chunk, shared: bool = False) -> Item:
-    """Column → tensor or list, the frames' in `shared` memory.
+def _empty(shape: tuple[int, ...]) -> torch.Tensor:
+    return torch.empty(shape, dtype=torch.uint8)
+
+
+def batch_item(chunk: Chunk, empty: MakeEmpty = _empty) -> Item:
+    """Column → tensor or list. `empty` makes the frames' tensor.
 
     Errors: `DamagedFrame`; `UsageError` where a frame is missing or sizes differ.
     """
     names = chunk.rows.selection.columns
-    return {name: _frames(chunk, shared) if name == FRAME else _values(chunk.table[name]) for name in names}
+    return {name: _frames(chunk, empty) if name == FRAME else _values(chunk.table[name]) for name in names}
 
 
 def row_items(chunk: Chunk) -> Iterator[Item]:
@@ -49,19 +54,11 @@ def _rows(chunk: Chunk) -> list[Item]:
     return [row for batch in table.combine_chunks().to_batches() for row in to_rows(batch)]
 
 
-def _frames(chunk: Chunk, shared: bool) -> torch.Tensor:
+def _frames(chunk: Chunk, empty: MakeEmpty) -> torch.Tensor:
     pictures = chunk.pictures or []
-    frames = _empty(planes_shape(pictures, chunk.locate), shared)
+    frames = empty(planes_shape(pictures, chunk.locate))
     decode_planes(pictures, chunk.locate, frames.numpy())
     return frames
-
-
-def _empty(shape: tuple[int, ...], shared: bool) -> torch.Tensor:
-    """Shared memory is where a loader puts a tensor that goes from a worker to its parent; being there from the start
-    saves a copy that takes a third of the time of decoding. torch's own collating does the same."""
-    if not shared:
-        return torch.empty(shape, dtype=torch.uint8)
-    return torch.empty(0, dtype=torch.uint8).set_(torch.UntypedStorage._new_shared(math.prod(shape))).view(shape)
 
 
 def _values(column: Any) -> torch.Tensor | list[Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 from torch import distributed
@@ -16,6 +17,7 @@ from rollouts.loading.rows import Rows
 from rollouts.loading.stream import read_chunks
 from rollouts.loading.torch_items import Item, batch_item, row_items
 from rollouts.loading.torch_passes import Pass, PassCount
+from rollouts.loading.torch_shared import SharedTensors
 
 Transform = Callable[[Item], Any]
 MIXED_GROUPS = 16
@@ -127,8 +129,9 @@ class TorchRows(IterableDataset[Any]):  # type: ignore[misc]  # torch may be mis
         reading, stretch, done = self._reading, self._stretch(at.worker, at.workers), at.done
         order = PassOrder(self._rows.counts, MIXED_GROUPS if reading.shuffle else 0, reading.seed, at.epoch)
         wanted = range(stretch.start + done, stretch.stop)
+        make = partial(batch_item, empty=SharedTensors().empty) if handed_on else batch_item
         for chunk in read_chunks(self._rows, order, wanted, reading.batch_size or _ROWS_AT_ONCE):
-            items = row_items(chunk) if reading.batch_size is None else iter((batch_item(chunk, handed_on),))
+            items = row_items(chunk) if reading.batch_size is None else iter((make(chunk),))
             for item in items:
                 done += 1 if reading.batch_size is None else len(chunk.window)
                 self._at = _Position(at.epoch, at.worker, at.workers, done)

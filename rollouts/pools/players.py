@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from rollouts.calls.limits import Limiter
+from rollouts.meters import NO_METERS, Meters
 from rollouts.pools.pool import Failure, Player
 from rollouts.records import Unit, UnitReport
 from rollouts.run.run_folder import RunFolder
@@ -31,18 +32,19 @@ class OpenLimiter(Protocol):
 @dataclass(frozen=True)
 class MakeWorker:
     """The players of a run: `order` says what to play, `out` (a path or URI) where the run folder lies, `limiter` who
-    says when models may be called, where the order calls any."""
+    says when models may be called, where the order calls any, `meters` who watches."""
 
     order: WorkOrder
     out: str
     limiter: OpenLimiter | None = None
+    meters: Meters = NO_METERS
 
     def __call__(self, worker: str, node: str) -> LoggedWorker:
         storage = open_storage(self.out)
         log = WorkerLog(storage, self.order.run_id, worker, node)
         folder = RunFolder(storage, self.order.run_id)
         limiter = self.limiter() if self.limiter and self.order.calls else None
-        return LoggedWorker(Worker(self.order, folder, worker, node, log.episode, limiter), log)
+        return LoggedWorker(Worker(self.order, folder, worker, node, log.episode, limiter, self.meters), log)
 
     def here(self) -> Callable[[], Player]:
         """For the pool that is this process."""

@@ -27,12 +27,14 @@ _SYSTEMIC = (UsageError, ScenarioError, StorageError, LeaseError, RunStopped)
 class Task:
     """One try at a unit. Episodes named in `skip` (id → cause) are recorded as failed without being played.
 
-    `attempt` is unique within a run and names the try's private files.
+    `attempt` is unique within a run and names the try's private files. `alone`: nothing else may be played in the same
+    process meanwhile, so that it is clear whose fault the death of that is.
     """
 
     unit: Unit
     attempt: str
     skip: Mapping[str, str] = field(default_factory=dict)
+    alone: bool = False
 
 
 @dataclass(frozen=True, slots=True)

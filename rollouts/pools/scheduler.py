@@ -74,6 +74,16 @@ class Scheduler:
         return any(slot.state == "busy" for slot in self._slots)
 
     @property
+    def playing(self) -> int:
+        """Workers that have a task."""
+        return sum(slot.state == "busy" for slot in self._slots)
+
+    @property
+    def waiting(self) -> int:
+        """Units that no worker has."""
+        return len(self._backlog)
+
+    @property
     def live(self) -> int:
         """Workers that are ready or busy."""
         return sum(slot.live for slot in self._slots)
@@ -175,7 +185,7 @@ class Scheduler:
     def _task(self, unit: Unit) -> Task:
         attempt = self._next_attempt()
         trouble = self._troubles.get(unit.number)
-        return Task(trouble.todo, attempt, trouble.blamed) if trouble else Task(unit, attempt)
+        return Task(trouble.todo, attempt, trouble.blamed, trouble.alone) if trouble else Task(unit, attempt)
 
     def _start(self, now: float) -> Iterator[Command]:
         """Start no more workers than units wait (but some ahead of them), and not all at once."""

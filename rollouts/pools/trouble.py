@@ -46,6 +46,13 @@ class Trouble:
         return bool(self._trials)
 
     @property
+    def alone(self) -> bool:
+        """Whether `todo` needs a process of its own: from when on one of its episodes may be blamed."""
+        if len(self._unit.episodes) == 1:
+            return self._deaths >= self._caps.together
+        return self._tried_alone
+
+    @property
     def todo(self) -> Unit:
         return replace(self._unit, episodes=(self._trials[0],)) if self._trials else self._unit
 

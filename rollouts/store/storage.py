@@ -78,12 +78,12 @@ class LocalStorage(Storage):
 
     def _put(self, path: str, data: bytes) -> None:
         target = self.local_path(path)
-        _make_folder(target.parent)
         with _temporary(target) as temporary:
-            with temporary.open("wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
+            try:
+                _write_through(temporary, data)
+            except FileNotFoundError:  # its folder is not there yet
+                _make_folder(target.parent)
+                _write_through(temporary, data)
             temporary.replace(target)
 
     def _take(self, local: Path, target: Path) -> None:
@@ -140,8 +140,17 @@ def _temporary(target: Path) -> Iterator[Path]:
     temporary = target.with_name(f".{target.name}.tmp-{os.urandom(4).hex()}")
     try:
         yield temporary
-    finally:
+    except BaseException:
         temporary.unlink(missing_ok=True)
+        raise
+
+
+def _write_through(file: Path, data: bytes) -> None:
+    """Down to the disk."""
+    with file.open("wb") as stream:
+        stream.write(data)
+        stream.flush()
+        os.fsync(stream.fileno())
 
 
 def _make_folder(folder: Path) -> None:

@@ -96,6 +96,30 @@ def test_asking_for_more_than_fits_is_refused_and_leaves_nothing(ray_dir: str) -
     assert told[1:] == ["[]"]
 
 
+REFUSED = """
+import os, psutil
+from actors.cluster import Cluster, ClusterSettings
+from rollouts.errors import UsageError
+try:
+    Cluster(ClusterSettings(address=os.environ.get("WHERE"), metrics_port=int(os.environ["PORT"])))
+except UsageError as error:
+    print(error)
+print(psutil.Process().children(recursive=True))
+"""
+
+
+def test_a_port_for_metrics_that_is_taken_is_said_before_anything_starts(ray_dir: str) -> None:
+    with socket.create_server(("", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        told = run(REFUSED, ray_dir, PORT=port).stdout.splitlines()
+    assert told == [f"--metrics-port {port} cannot be had: Address already in use", "[]"]
+
+
+def test_a_cluster_that_is_joined_has_ports_for_metrics_of_its_own(ray_dir: str) -> None:
+    told = run(REFUSED, ray_dir, PORT="9100", WHERE="127.0.0.1:6379").stdout.splitlines()
+    assert told[0].startswith("--metrics-port 9100 is for a Ray of our own: 127.0.0.1:6379 is a cluster")
+
+
 JOIN = """
 import actors.cluster as cluster, os, time
 from rollouts.errors import UsageError

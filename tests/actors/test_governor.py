@@ -165,3 +165,89 @@ def test_a_lost_governor_is_a_stop_in_plain_words() -> None:
             await limiter.acquire(ORDER)
 
     asyncio.run(main())
+
+
+def one_at_a_time(governor: Any, linger_s: float = 30.0) -> Any:
+    from actors.governor import OneAtATime
+
+    return OneAtATime(governor, linger_s)
+
+
+def comes_to(governor: Any, spent: Spending) -> bool:
+    """Nobody waits for a settlement to arrive."""
+    over = time.monotonic() + 30
+    while status(governor).spent != spent and time.monotonic() < over:
+        time.sleep(0.05)
+    return bool(status(governor).spent == spent)
+
+
+async def call(limiter: Any, outcome: Outcome = ANSWERED) -> int:
+    """A request; the number of its permit."""
+    permit = await limiter.acquire(ORDER)
+    await limiter.settle(permit, outcome)
+    return int(permit.number)
+
+
+def test_a_permit_is_kept_between_calls_and_all_that_it_came_to_is_told() -> None:
+    governor = start(Limits(in_flight=4))
+
+    async def main() -> list[int]:
+        limiter = one_at_a_time(governor)
+        numbers = [await call(limiter) for _ in range(16)]
+        return [*numbers, await call(limiter, Outcome("failed"))]
+
+    assert asyncio.run(main()) == [1] * 8 + [2] * 8 + [3]
+    assert comes_to(governor, Spending(calls=17))
+    assert status(governor).in_flight == 0
+
+
+def test_what_is_counted_is_asked_for_each_time() -> None:
+    for limits in (Limits(budget=Budget(calls=3)), Limits(requests_per_minute=1000), Limits(tokens_per_minute=10**6)):
+        governor = start(limits)
+
+        async def main(governor: Any = governor) -> list[int]:
+            limiter = one_at_a_time(governor)
+            return [await call(limiter) for _ in range(3)]
+
+        assert asyncio.run(main()) == [1, 2, 3]
+
+
+def test_a_spent_budget_is_seen_by_who_keeps_permits() -> None:
+    governor = start(Limits(budget=Budget(calls=2)))
+
+    async def main() -> None:
+        limiter = one_at_a_time(governor)
+        for _ in range(3):
+            await call(limiter)
+
+    with pytest.raises(BudgetSpent):
+        asyncio.run(main())
+
+
+def test_who_waits_gets_the_next_turn_of_who_keeps_one() -> None:
+    """The other's request comes while the first permit is kept: it is through before the first has had nine calls."""
+    governor = start(Limits(in_flight=1))
+
+    async def main() -> tuple[list[int], int]:
+        mine, other = one_at_a_time(governor), handle_of(governor)
+        numbers = [await call(mine)]
+        waits = asyncio.ensure_future(call(other))
+        while status(governor).waiting == 0:
+            await asyncio.sleep(0.01)
+        numbers += [await call(mine) for _ in range(8)]
+        return numbers, await waits
+
+    numbers, others = asyncio.run(main())
+    assert (numbers, others) == ([1] * 8 + [3], 2)
+
+
+def test_a_permit_without_a_request_is_given_back() -> None:
+    governor = start(Limits(in_flight=1))
+
+    async def main() -> None:
+        await call(one_at_a_time(governor, linger_s=0.05))
+        async with asyncio.timeout(60):
+            assert await call(handle_of(governor)) == 2
+
+    asyncio.run(main())
+    assert comes_to(governor, Spending(calls=2))

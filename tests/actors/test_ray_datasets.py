@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
+from rollouts.errors import UsageError
 from rollouts.evidence.committed_run import CommittedRun
 from tests.row_runs import ROOT, Shard, answering, large_run, place, planes, row_run
 
@@ -60,6 +62,11 @@ def test_rows_are_shuffled_as_stored_and_decoded_then(ray_data: Any, run: Commit
     rows = shuffled.map_batches(ray_data.decode_frames, batch_format="pyarrow").take_all()
     check(rows)
     assert [(row["seed"], row["tick"]) for row in rows] != ROWS
+
+
+def test_decoding_frames_that_were_not_asked_for_is_refused(ray_data: Any) -> None:
+    with pytest.raises(UsageError, match="no frames to decode, only seed, tick: ask for the column frame"):
+        ray_data.decode_frames(pa.table({"seed": [1], "tick": [0]}))
 
 
 def test_frames_of_a_hundred_kilobytes_are_shuffled(ray_data: Any, tmp_path: Path) -> None:

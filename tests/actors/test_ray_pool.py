@@ -18,7 +18,7 @@ from rollouts.pools.patience import Limits
 from rollouts.pools.pool import Pool
 from tests.actors.players import MakeFake
 from tests.pool_doubles import FakeCommits, make_units
-from tests.processes import gone
+from tests.processes import descendants, gone
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default")]
 HALF = Share(0.5, 0)
@@ -33,16 +33,19 @@ def cluster(ray_dir: str) -> Iterator[Cluster]:
     cluster.close()
 
 
-def make_pool(make: MakeFake, slots: int = 2, most_episodes: int | None = None) -> Pool:
+def make_pool(make: MakeFake, slots: int = 2, most_episodes: int | None = None, together: int = 1) -> Pool:
     from actors.ray_pool import RayPool  # after the cluster is up
 
-    return RayPool(make, slots, HALF, most_episodes, look_every_s=0.2)
+    share = Share(HALF.cpus / together, 0)
+    return RayPool(make, slots, share, most_episodes, together=together, look_every_s=0.2)
 
 
-def run(make: MakeFake, units: int = 8, slots: int = 2, limits: Limits = QUICK) -> tuple[Outcome, list[str]]:
+def run(
+    make: MakeFake, units: int = 8, slots: int = 2, limits: Limits = QUICK, together: int = 1
+) -> tuple[Outcome, list[str]]:
     events: list[RunEvent] = []
-    commits = FakeCommits()
-    outcome = drive(make_units(units), make_pool(make, slots), commits, limits=limits, on_event=events.append)
+    commits, pool = FakeCommits(), make_pool(make, slots, together=together)
+    outcome = drive(make_units(units), pool, commits, limits=limits, on_event=events.append)
     assert len(commits.promoted) == outcome.committed
     return outcome, [event.text for event in events if isinstance(event, Remark)]
 
@@ -108,9 +111,64 @@ def test_a_worn_out_process_is_replaced_for_free() -> None:
     assert remarks == ["worker 0 was ended: replaced after 3 episodes"] * 2
 
 
+def test_actors_that_share_processes_play_everything_and_leave_none() -> None:
+    processes: set[int] = set()
+    assert gone(ACTOR), "of the test before"
+
+    def look(_event: RunEvent) -> None:
+        processes.update(process.pid for process in descendants(ACTOR))
+
+    pool = make_pool(MakeFake(dict.fromkeys(range(6), "slow")), slots=6, together=3)
+    outcome = drive(make_units(60), pool, FakeCommits(), limits=QUICK, on_event=look)
+    assert outcome == Outcome("complete", committed=60, owed=0, failed_episodes=0)
+    assert len(processes) == 2
+    assert gone(ACTOR)
+
+
+def test_of_those_who_share_a_process_only_the_episode_that_kills_it_is_failed() -> None:
+    """All of them die with it twice; then each is played in a process of its own, and only one dies there again."""
+    patient = Limits(rest_s=0.05, longest_rest_s=0.2)  # a process of one's own has to be started first
+    outcome, remarks = run(MakeFake({3: "die"}), units=12, slots=4, together=4, limits=patient)
+    assert (outcome.state, outcome.committed, outcome.failed_episodes) == ("complete", 12, 1)
+    assert outcome.first_failure is not None
+    assert outcome.first_failure.startswith("scenario0.rule.oracle.3.0: worker: The actor is dead because its worker")
+    assert all("worker process has died" in remark for remark in remarks)
+
+
+def test_who_shares_a_process_with_a_hung_game_is_not_charged(tmp_path: Path) -> None:
+    make = MakeFake({1: "hang", 2: "slow", 5: "slow"}, spared=str(tmp_path))
+    once = Limits(rest_s=0.05, longest_rest_s=0.2, stall_s=1.0, first_decision_s=1.5, slot_deaths=2)
+    outcome, remarks = run(make, units=9, slots=3, together=3, limits=once)
+    assert (outcome.state, outcome.failed_episodes) == ("complete", 0)
+    assert len([remark for remark in remarks if "hangs" in remark]) == 1
+    assert all("hangs" in remark or "taken away: its process was ended" in remark for remark in remarks)
+
+
+def test_a_worn_out_process_is_replaced_by_one_for_as_many() -> None:
+    events: list[RunEvent] = []
+    processes: set[int] = set()
+    assert gone(ACTOR), "of the test before"
+
+    def look(event: RunEvent) -> None:
+        events.append(event)
+        processes.update(process.pid for process in descendants(ACTOR))
+
+    pool = make_pool(MakeFake(dict.fromkeys(range(10), "slow")), slots=2, most_episodes=2, together=2)
+    outcome = drive(make_units(10), pool, FakeCommits(), limits=QUICK, on_event=look)
+    assert (outcome.state, outcome.committed) == ("complete", 10)
+    remarks = [event.text for event in events if isinstance(event, Remark)]
+    assert remarks
+    assert {remark.partition(": ")[2] for remark in remarks} <= {f"replaced after {n} episodes" for n in (4, 5)}
+    assert 2 <= len(processes) <= 4
+
+
 def test_the_drivers_memory_does_not_grow_with_the_episodes() -> None:
+    """What grew with them would grow each time; what an allocator takes at once does not."""
     process = psutil.Process()
     run(MakeFake(), units=200)
-    before = process.memory_info().rss
-    run(MakeFake(), units=1500)
-    assert process.memory_info().rss - before < 8 * 2**20
+    grown = []
+    for _ in range(3):
+        before = process.memory_info().rss
+        run(MakeFake(), units=500)
+        grown.append(process.memory_info().rss - before)
+    assert min(grown) < 500 * 4 * 2**10

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -79,6 +80,25 @@ def test_actors_and_this_process_play_the_same(tmp_path: Path) -> None:
     logs = [path.read_text() for path in Path(there.describe("logs")).iterdir()]
     assert sum(log.count('"event": "episode"') for log in logs) == 4
     assert not descendants("vizdoom")
+
+
+def test_each_result_of_four_actors_is_a_line_in_a_file_of_its_own_where_a_script_leads_them(tmp_path: Path) -> None:
+    """Lines of equal episodes differ in numbers alone, and are not taken for repeats."""
+
+    def four(make: MakeWorker) -> Pool:
+        from actors.ray_pool import RayPool
+
+        return RayPool(make, 4, Share(0.25, 0))
+
+    outcome, folder = play(tmp_path, four, episodes=10)
+    assert (outcome.state, outcome.committed) == ("complete", 20)
+    logs = {path.stem: path.read_text().splitlines() for path in Path(folder.describe("logs")).iterdir()}
+    lines = [(name, json.loads(line)) for name, log in logs.items() for line in log]
+    assert len(logs) == 4
+    assert all((line["run"], line["actor"]) == (folder.run_id, name) for name, line in lines)
+    played = [line for _, line in lines if line["event"] == "episode"]
+    assert sorted(line["episode"] for line in played) == sorted(hashes(folder))
+    assert all(line["episode"].split(".")[3:] == [str(line["seed"]), str(line["index"])] for line in played)
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])

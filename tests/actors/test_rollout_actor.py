@@ -18,37 +18,37 @@ UNIT = make_units(1)[0]
 
 
 def ready_actor(make: MakeFake, most_episodes: int | None = None) -> RolloutActor:
-    actor = RolloutActor(hide_gpus=False)
-    assert isinstance(actor.prepare("actor-1", make, most_episodes, None), Ready)
+    actor = RolloutActor(hide_gpus=False, most_episodes=most_episodes)
+    assert isinstance(actor.prepare(0, "actor-1", make), Ready)
     return actor
 
 
 def test_plays_and_reports() -> None:
-    played = ready_actor(MakeFake()).play(Task(UNIT, "e1-0"))
+    played = ready_actor(MakeFake()).play(0, Task(UNIT, "e1-0"))
     assert isinstance(played, Played)
     assert (played.report.unit, played.report.attempt, played.spent) == (0, "e1-0", None)
 
 
 def test_a_fault_comes_back_as_a_value() -> None:
-    failure = ready_actor(MakeFake({0: "raise"})).play(Task(UNIT, "e1-0"))
+    failure = ready_actor(MakeFake({0: "raise"})).play(0, Task(UNIT, "e1-0"))
     assert failure == Failure("error", "ValueError: bad weights path X")
 
 
 def test_a_player_that_cannot_be_made_says_why() -> None:
     actor = RolloutActor(hide_gpus=False)
-    assert actor.prepare("a", MakeFake(fault=StorageError("disk full")), None, None) == Failure("systemic", "disk full")
+    assert actor.prepare(0, "a", MakeFake(fault=StorageError("disk full"))) == Failure("systemic", "disk full")
 
 
 def test_a_process_is_spent_after_its_episodes() -> None:
     actor = ready_actor(MakeFake(), most_episodes=2)
-    played = [actor.play(Task(UNIT, f"e1-{n}")) for n in range(2)]
+    played = [actor.play(0, Task(UNIT, f"e1-{n}")) for n in range(2)]
     assert [p.spent for p in played if isinstance(p, Played)] == [None, "2 episodes"]
 
 
 def test_a_process_is_spent_above_its_memory() -> None:
-    actor = RolloutActor(hide_gpus=False)
-    actor.prepare("a", MakeFake(), None, 1)
-    played = actor.play(Task(UNIT, "e1-0"))
+    actor = RolloutActor(hide_gpus=False, most_mb=1)
+    actor.prepare(0, "a", MakeFake())
+    played = actor.play(0, Task(UNIT, "e1-0"))
     assert isinstance(played, Played)
     assert played.spent is not None
     assert played.spent.endswith("MiB of memory")
@@ -57,13 +57,13 @@ def test_a_process_is_spent_above_its_memory() -> None:
 @pytest.mark.slow
 def test_progress_counts_the_present_task_while_it_is_played() -> None:
     actor = ready_actor(MakeFake({1: "slow"}))
-    actor.play(Task(UNIT, "e1-0"))
-    slow = threading.Thread(target=actor.play, args=(Task(make_units(2)[1], "e1-1"),))
+    actor.play(0, Task(UNIT, "e1-0"))
+    slow = threading.Thread(target=actor.play, args=(0, Task(make_units(2)[1], "e1-1")))
     slow.start()
     time.sleep(0.75)
-    assert 1 <= actor.progress() <= 10
+    assert 1 <= actor.progress(0) <= 10
     slow.join()
-    assert actor.progress() == 25
+    assert actor.progress(0) == 25
 
 
 def test_gpus_are_hidden_where_none_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -168,7 +168,7 @@ def started_export(known: Path, out: Path) -> subprocess.Popen[str]:
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_leaves_nothing(tmp_path: Path, number: signal.Signals) -> None:
-    make(tmp_path / "runs", units=(large(range(200)),))
+    make(tmp_path / "runs", units=(large(range(500)),))
     process = started_export(tmp_path / "runs" / "known", tmp_path / "out")
     try:
         over = time.monotonic() + 60
@@ -177,7 +177,7 @@ def test_a_signal_leaves_nothing(tmp_path: Path, number: signal.Signals) -> None
             assert time.monotonic() < over
             time.sleep(0.02)
         process.send_signal(number)
-        assert process.wait(20) == 128 + number
+        assert process.wait(60) == 128 + number
     finally:
         process.kill()
         process.communicate()

@@ -71,7 +71,7 @@ def test_four_actors_write_down_every_episode_with_worker_episode_and_seed(tmp_p
     played = [line for log in lines.values() for line in log if line["event"] == "episode"]
     assert sorted(line["seed"] for line in played) == list(range(24))
     assert {line["episode"] for line in played} == {row["episode_id"] for row in episodes(tmp_path)}
-    assert all(line["worker"] == worker for worker, log in lines.items() for line in log)
+    assert all((line["run"], line["actor"]) == ("r", worker) for worker, log in lines.items() for line in log)
     assert {row["actor"] for row in episodes(tmp_path)} == set(lines)
 
 

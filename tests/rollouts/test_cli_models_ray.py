@@ -50,6 +50,7 @@ def test_actors_killed_in_the_middle_of_a_call_hold_up_nobody(tmp_path: Path, no
     """With one request at a time, a turn that dies with its actor would block all others for 90 s."""
     with FakeEndpoint(delay_s=0.3) as fake:
         words = ("run", *GAME[:-1], "--grade", "none", "--policy", "chat:m", "--seeds", "0:2", "--actors", "2")
+        words = (*words, "--cpus-per-actor", "0.6")  # a process each
         run = Started(tmp_path, (*words, "--in-flight", "1", "--base-url", fake.base_url))
         assert fake.wait_until(lambda: len(fake.requests) >= 4 and fake.in_flight == 1, 60)
         killed = [actor.kill() for actor in actors_of(run.process.pid)]

@@ -150,6 +150,8 @@ def test_a_scenario_without_a_teacher_has_no_rule_and_no_oracle(flags: dict[str,
         ({"run_id": "one\ntwo"}, ["--run-id", "one two"]),
         ({"out": ""}, ["--out", "empty"]),
         ({"unit_timeout_s": 0}, ["--unit-timeout-s", "0"]),
+        ({"metrics_port": 65536}, ["--metrics-port", "65536", "from 0 to 65535"]),
+        ({"metrics_port": 9100, "pool": "local"}, ["--metrics-port", "--pool ray"]),
     ],
 )
 def test_a_wrong_value_is_one_line_naming_flag_value_and_choices(flags: Mapping[str, object], named: list[str]) -> None:

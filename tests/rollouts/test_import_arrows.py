@@ -17,8 +17,9 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
     frozenset(names.split())
     for names in (
         "records errors naming importing prompt_files streams hashing scrub settings seeds signals provenance scratch",
-        "scenarios rubrics observation frames metrics calibration statistics",
-        "doom policies store calls",
+        "calls",
+        "scenarios rubrics observation frames metrics calibration meters statistics",
+        "doom policies store",
         "scenario_files read_files",
         "episode realtime plan config config_checks grading_config identity shards",
         "run",
@@ -27,6 +28,7 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
         "worker worker_log",
         "pools",
         "evidence commits driver",
+        "comparison",
         "exports",
         "progress doctor commands cli entry",
     )

@@ -120,10 +120,11 @@ def test_runs_of_one_shape_go_together(exported: Exported, known: Path, tmp_path
 def test_runs_of_different_shapes_are_refused(known: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     make(tmp_path / "small", "small", ({7: played(7, "d", size=(12, 16))},))
     words = ("export", str(known), str(tmp_path / "small" / "small"), "--format", "lerobot", "--out")
-    assert main([*words, str(tmp_path / "out")]) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert "counting.rule.half.7.0 of run small has picture (12, 16), not (24, 32)" in line
-    assert not (tmp_path / "out").exists()
+    for dry in ((), ("--dry-run",)):
+        assert main([*words, str(tmp_path / "out"), *dry]) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert "counting.rule.half.7.0 of run small has picture (12, 16), not (24, 32)" in line
+        assert not (tmp_path / "out").exists()
 
 
 def test_a_damaged_frame_names_its_row(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -116,8 +116,7 @@ def test_a_player_that_hangs_ends_the_run_by_itself() -> None:
     outcome = drive(make_units(9), LocalPool(Sleeping, stall_s=0.05), FakeCommits(), limits=limits)
     assert outcome.state == "stopped"
     assert outcome.cause == (
-        "3 episodes in a row failed by one cause: "
-        "worker: Stalled: no decision for 0.05 s: the environment or the policy hangs"
+        "3 episodes in a row failed by one cause: worker: no decision for 0.05 s: the environment or the policy hangs"
     )
 
 

@@ -30,6 +30,20 @@ def test_first_whole_then_alone_then_whole_without_the_killer() -> None:
     assert (trouble.on_trial, trouble.todo, trouble.blamed) == (False, UNIT, {SECOND: "y"})
 
 
+def test_who_may_be_blamed_is_played_in_a_process_of_its_own() -> None:
+    many, one = Trouble(UNIT, DeathCaps(together=2, alone=2)), Trouble(make_units(1)[0], DeathCaps(together=2, alone=2))
+    for trouble in (many, one):
+        assert not trouble.alone
+        trouble.died("x")
+        assert not trouble.alone, "it need not have been this one"
+        trouble.died("x")
+        assert trouble.alone
+        assert not trouble.blamed
+        trouble.died("x")
+        assert trouble.alone
+    assert one.died("x") == ("scenario0.rule.oracle.0.0",)
+
+
 def test_when_nobody_is_left_to_blame_it_is_hopeless() -> None:
     trouble = Trouble(UNIT, DeathCaps(together=1, alone=1))
     assert [trouble.died("x") for _ in range(3)] == [(), (FIRST,), (SECOND,)]
