@@ -21,7 +21,7 @@ from rollouts.statistics.estimates import Estimate
 MOST_PAIRS = 40
 INTERVALS = (
     "[ ]: 95 % bootstrap over whole episodes (of differences: over pairs), never over decisions; undefined below two, "
-    "and where all are equal; ↓: less is better"
+    "and where all are equal; with fewer than some 20 they are a little too short, and p is not; ↓: less is better"
 )
 TESTS = (
     "p: two-sided permutation within pairs, for each measure alone; detectable: the difference that so many pairs "
