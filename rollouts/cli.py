@@ -10,10 +10,13 @@ import signal
 import sys
 from collections.abc import Sequence
 from importlib import metadata
+from itertools import takewhile
+from pathlib import Path
 
 from cyclopts import App, CycloptsError, UnknownOptionError
 
 from rollouts.errors import RolloutsError, UsageError
+from rollouts.importing import OUR_ROOT, refuse_shadows
 from rollouts.settings import one_line
 
 WRONG_USE = 2
@@ -40,8 +43,9 @@ app = App(
 )
 for _name, _help in {
     "run": "Play what is owed of a run; the same command again goes on where it was.",
+    "submit": "Let a Ray cluster play a run, and follow it.",
     "status": "How far is a run? From its folder alone.",
-    "stop": "End a run that goes on on this machine: what is whole is kept.",
+    "stop": "End a run of this machine, or a job of a cluster: what is whole is kept.",
     "verify": "Recompute every number and hash of a run from its shards.",
     "grade": "Grade a run that was played; only what is owed.",
     "export": "Write the rows of runs in the forms that trainers read.",
@@ -68,9 +72,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(arguments: Sequence[str] | None) -> int:
     tokens = list(sys.argv[1:] if arguments is None else arguments)
-    if (here := os.getcwd()) not in sys.path:
-        sys.path.append(here)  # a user's own module:Class lies in the current folder
     try:
+        refuse_shadows(takewhile(lambda folder: Path(folder).resolve() != OUR_ROOT, tuple(sys.path)))
+        if (here := os.getcwd()) not in sys.path:
+            sys.path.append(here)  # a user's own module:Class lies in the current folder
         return int(app(tokens) or 0)
     except CycloptsError as error:
         return _fail(_told(error, tokens), WRONG_USE)
