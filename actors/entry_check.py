@@ -43,7 +43,7 @@ def check_lets_in(address: str) -> None:
     import ray._raylet  # noqa: PLC0415  Ray reads its environment when it is imported
     from ray.exceptions import AuthenticationError, RpcError  # noqa: PLC0415
 
-    client: Any = ray._raylet.GcsClient  # type: ignore[attr-defined]  compiled
+    client: Any = getattr(ray._raylet, "GcsClient")  # noqa: B009  compiled: mypy does not see it
     try:
         told = client(address=address).internal_kv_get(b"CLUSTER_METADATA", namespace=b"cluster", timeout=PROBE_S)
     except AuthenticationError:

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 from actors.entry_check import check_versions, find_token
 from rollouts.errors import RolloutsError, UsageError
-from rollouts.scrub import scrub
+from rollouts.scrub import describe_error, scrub
 
 CONNECT_S, ANSWER_S, UPLOAD_S = 4.0, 5.0, 60.0
 LOOK_S = 0.5
@@ -142,8 +142,8 @@ class Jobs:
             yield
         except AuthenticationError as error:
             raise UsageError(_refused(self.address, str(error))) from None
-        except ValueError as error:  # what is no JSON too, which is an OSError besides
-            raise UsageError(f"{self.address} is not the dashboard of a Ray cluster: {scrub(str(error))}") from None
+        except (ValueError, LookupError, TypeError) as error:  # what is no JSON too, which is an OSError besides
+            raise UsageError(f"{self.address} is not the dashboard of a Ray cluster: {describe_error(error)}") from None
         except OSError as error:
             raise UsageError(f"no Ray dashboard answers at {self.address}: {_why(error)}") from None
         except RuntimeError as error:

@@ -185,8 +185,8 @@ class GradingFlags:
         Text,
         _flag(
             _MODELS,
-            "File of lines OPENAI_API_KEY=… and POLICY_API_KEY=…, in the place of variables: an absolute path, on every "
-            "machine that calls.",
+            "File of lines OPENAI_API_KEY=… and POLICY_API_KEY=…, in the place of variables: an absolute path, on "
+            "every machine that calls.",
         ),
     ] = None
     graders: Annotated[Text, _flag(_MODELS, "Grader actors (1).", hyphen=True)] = None
