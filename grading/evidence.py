@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import combinations, groupby
 from operator import itemgetter
@@ -18,7 +18,7 @@ from grading.side_reading import feedback_rows, newest_grades, side_rows
 from grading.side_rows import newest_entries
 from grading.side_rows import newest_grades as newest_rows
 from grading.tally import GradeTally, disagreement, repeat_spread, tally
-from rollouts.evidence.committed_run import CommittedRun
+from rollouts.evidence.committed_run import CommittedRun, latest_failures
 from rollouts.metrics import percentile
 from rollouts.run.side_folder import SideFolder
 
@@ -41,10 +41,13 @@ def weights_of(manifest: Mapping[str, Any]) -> Weights:
     return Weights() if found is None else Weights(**found)
 
 
-def make_section(run: CommittedRun, weights: Weights) -> dict[str, Any]:
-    """Plain JSON values. Errors: `StorageError`."""
+def make_section(run: CommittedRun, weights: Weights, failed: Collection[str] | None = None) -> dict[str, Any]:
+    """Plain JSON values; `failed` are the episodes whose row that counts is a failed one, where that is known already.
+
+    Errors: `StorageError`.
+    """
     side = SideFolder(run.folder)
-    completed = completed_episodes(run)
+    completed = completed_episodes(run, failed)
     graders = [_Grader.read(run, side, grader_id, completed) for grader_id in side.ids("grades")]
     return {
         "weights": asdict(weights),
@@ -57,15 +60,12 @@ def make_section(run: CommittedRun, weights: Weights) -> dict[str, Any]:
     }
 
 
-def completed_episodes(run: CommittedRun) -> dict[str, Group]:
+def completed_episodes(run: CommittedRun, failed: Collection[str] | None = None) -> dict[str, Group]:
     """Id → group of every episode whose newest committed row is a completed one."""
-    failed = {
-        (failure.episode_id, number)
-        for number, commit in run.folder.survey().committed.items()
-        for failure in commit.failures
-    }
+    if failed is None:
+        failed = latest_failures(run, run.folder.survey().committed).keys()
     groups = {unit.number: (unit.scenario, unit.rubric, unit.policy) for unit in run.units()}
-    return {key: groups[unit] for key, unit in run.latest.items() if (key, unit) not in failed}
+    return {key: groups[unit] for key, unit in run.latest.items() if key not in failed}
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from rollouts.plan import superseding
 from rollouts.records import ShardFile, Unit
 from rollouts.run.run_folder import RunFolder
 from rollouts.shards.decision_columns import COLUMNS, DecisionBatch, decision_batches
-from rollouts.shards.reading import iter_batches, read_table
+from rollouts.shards.reading import Commit, Failure, iter_batches, read_table
 from rollouts.shards.writing import shard_name
 from rollouts.store.storage import Storage
 
@@ -83,6 +83,12 @@ class CommittedRun:
             has_teacher=scenario["has_teacher"],
             captures_frames=self.record["configuration"]["frames"] != "none",
         )
+
+
+def latest_failures(run: CommittedRun, commits: Mapping[int, Commit]) -> dict[str, Failure]:
+    """By id, the episodes whose row that counts is a failed one; `commits` are those of the run."""
+    failures = {(of.episode_id, unit): of for unit, commit in commits.items() for of in commit.failures}
+    return {key: failures[key, unit] for key, unit in run.latest.items() if (key, unit) in failures}
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """How far a run is, from its folder alone: while it goes on, and after everything else of it is gone.
 
-Reads what each committed unit's `episodes` shard says; no row of `steps`.
+Where the manifest has every file that is there, it says all. Else what each committed unit's `episodes` shard says is
+read; no row of `steps`.
 """
 
 from __future__ import annotations
@@ -11,30 +12,38 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from rollouts.evidence.committed_run import CommittedRun, GroupName
+from rollouts.evidence.committed_run import EPISODES, STEPS, CommittedRun, GroupName, latest_failures
+from rollouts.evidence.log_lines import last_log_lines, log_line
 from rollouts.evidence.manifest import read_manifest
+from rollouts.evidence.side_tables import side_parts
 from rollouts.naming import counted
+from rollouts.plan import episode_ids
+from rollouts.run.call_journal import JOURNAL
 from rollouts.run.lease import EXPIRY_S, Holder, read_holder
 from rollouts.run.run_folder import RunFolder
+from rollouts.shards.reading import Failure
+from rollouts.shards.writing import shard_name
 
 RUNNING, COMPLETE, INTERRUPTED = "running", "complete", "interrupted"
 
 
 @dataclass(frozen=True, slots=True)
 class Driver:
-    """Who has the run now, or had it last. `lives`: it does, as far as can be seen from here."""
+    """Who has the run now, or had it last. `lives`: it does, as far as can be seen from here; `released`: it ended and
+    gave the run back."""
 
     pid: int
     host: str
     heartbeat_s: float
     lives: bool
+    released: bool
 
     @classmethod
     def of(cls, holder: Holder, now: float) -> Driver:
         """On this machine its process says whether it lives, elsewhere a heartbeat of the last 60 s does."""
         age_s = now - holder.heartbeat
         lives = holder.is_alive_here() if holder.is_here() else abs(age_s) < EXPIRY_S
-        return cls(holder.pid, holder.host, age_s, lives and not holder.released)
+        return cls(holder.pid, holder.host, age_s, lives and not holder.released, holder.released)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,16 +63,22 @@ class GroupStatus:
 @dataclass(frozen=True)
 class RunStatus:
     """`state` is `running`, or what the run ended with (`complete`, `interrupted`, `budget`, `stopped`), with the
-    `cause` of a stop. `failures`: (stage, cause) → episodes. `manifest` is empty where there is none that can be read.
+    `cause` of a stop. `failures`: (stage, cause) → episodes. `manifest` is empty where there is none that can be read;
+    `is_told`: it has every file that is there; else `failed` are the episodes whose row that counts is a failed one.
+    `unshelved`: calls to models that no shard has yet. `log`: the last lines of the logs.
     """
 
     run: CommittedRun
     manifest: Mapping[str, Any]
+    is_told: bool
     state: str
     cause: str | None
     driver: Driver | None
     groups: tuple[GroupStatus, ...]
     failures: Mapping[tuple[str, str], int]
+    failed: frozenset[str]
+    unshelved: int
+    log: tuple[Mapping[str, Any], ...]
 
     @property
     def owed(self) -> int:
@@ -83,22 +98,39 @@ class RunStatus:
             "failures": [
                 {"stage": stage, "cause": cause, "episodes": n} for (stage, cause), n in self.failures.items()
             ],
+            "calls_under_way": self.unshelved,
+            "last_lines": list(self.log),
         }
 
 
 def read_status(folder: RunFolder, now: float | None = None) -> RunStatus:
     """As it lies there now. Errors: `UsageError` where there is no run; `StorageError`."""
-    record, plan = folder.read_record(), folder.read_plan()
-    commits = folder.survey().committed
-    run = CommittedRun(folder, record, plan, frozenset(commits))
-    found = {(f.episode_id, unit): (f.stage, f.cause) for unit, commit in commits.items() for f in commit.failures}
-    failed = {episode: found[episode, unit] for episode, unit in run.latest.items() if (episode, unit) in found}
-    groups = _groups(run, failed)
+    run, manifest, failed = _listed(folder), _manifest(folder), dict[str, Failure]()
+    is_told = _tells_all(run, manifest)
+    if is_told:
+        groups, failures = _told_groups(manifest), _told_failures(manifest)
+    else:
+        commits = folder.survey().committed
+        run = CommittedRun(folder, run.record, run.plan, frozenset(commits))
+        failed = latest_failures(run, commits)
+        groups, failures = _groups(run, failed), Counter((f.stage, f.cause) for f in failed.values())
     holder = read_holder(folder.storage, folder.path("lease.json"))
     driver = None if holder is None else Driver.of(holder, time.time() if now is None else now)
-    manifest = _manifest(run)
     state, cause = _state(manifest, driver, sum(group.owed for group in groups))
-    return RunStatus(run, manifest, state, cause, driver, groups, dict(Counter(failed.values()).most_common()))
+    unshelved = len(folder.storage.list(folder.path(JOURNAL), recursive=True))
+    return RunStatus(
+        run=run,
+        manifest=manifest,
+        is_told=is_told,
+        state=state,
+        cause=cause,
+        driver=driver,
+        groups=groups,
+        failures=dict(failures.most_common()),
+        failed=frozenset(failed),
+        unshelved=unshelved,
+        log=last_log_lines(folder),
+    )
 
 
 def status_lines(status: RunStatus) -> list[str]:
@@ -106,13 +138,58 @@ def status_lines(status: RunStatus) -> list[str]:
     told = status.as_dict()
     units = f"{told['units']['committed']:,} of {counted(told['units']['planned'], 'unit')} committed"
     lines = [f"{told['location']}: {told['state']}" + (f" ({status.cause})" if status.cause else "")]
-    lines += [_driver_line(status.driver)] if status.driver and status.state == RUNNING else []
+    lines += [_driver_line(status.driver)] if status.driver and not status.driver.released else []
     lines.append(f"episodes: {_counts(told['episodes'])}; {units}")
     lines += [
         f"  {group['scenario']} {group['rubric']} {group['policy']}: {_counts(group)}" for group in told["groups"]
     ]
     lines += [f"failed at stage {one['stage']}: {one['cause']} ({one['episodes']:,})" for one in told["failures"]]
     return lines
+
+
+def log_lines(status: RunStatus) -> list[str]:
+    """What must stand last: what the run was at, in its own words."""
+    calls = counted(status.unshelved, "call")
+    under_way = [f"{calls} to models under way or not summed up yet"] if status.unshelved else []
+    return [
+        *under_way,
+        *(["last lines of the logs:"] if status.log else []),
+        *(f"  {log_line(one)}" for one in status.log),
+    ]
+
+
+def _listed(folder: RunFolder) -> CommittedRun:
+    """With the units whose files are there, unread."""
+    record, plan = folder.read_record(), folder.read_plan()
+    there = {file.name for file in folder.storage.list(folder.path(EPISODES))}
+    return CommittedRun(folder, record, plan, frozenset(u.number for u in plan if shard_name(u.part) in there))
+
+
+def _tells_all(run: CommittedRun, manifest: Mapping[str, Any]) -> bool:
+    """Whether the manifest was written after all that is there, by names and bytes."""
+    tables = manifest.get("tables") or {}
+    planned = len({episode for unit in run.plan for episode in episode_ids(unit)})
+    if (manifest.get("coverage") or {}).get("planned") != planned:
+        return False
+    for table in (EPISODES, STEPS):
+        told = {shard["name"]: shard["bytes"] for shard in tables.get(table, {}).get("shards", ())}
+        if told != {file.name: file.bytes for file in run.storage.list(run.path(table))}:
+            return False
+    return side_parts(run) == {name: len(of["shards"]) for name, of in tables.items() if name not in (EPISODES, STEPS)}
+
+
+def _told_groups(manifest: Mapping[str, Any]) -> tuple[GroupStatus, ...]:
+    return tuple(
+        GroupStatus((of["scenario"], of["rubric"], of["policy"]), of["planned"], of["completed"], of["failed"])
+        for of in manifest["coverage"]["groups"]
+    )
+
+
+def _told_failures(manifest: Mapping[str, Any]) -> Counter[tuple[str, str]]:
+    found = Counter[tuple[str, str]]()
+    for failure in manifest["failures"]:
+        found[failure["stage"], failure["cause"]] += failure["n"]
+    return found
 
 
 def _groups(run: CommittedRun, failed: Mapping[str, object]) -> tuple[GroupStatus, ...]:
@@ -125,9 +202,9 @@ def _groups(run: CommittedRun, failed: Mapping[str, object]) -> tuple[GroupStatu
     )
 
 
-def _manifest(run: CommittedRun) -> Mapping[str, Any]:
+def _manifest(folder: RunFolder) -> Mapping[str, Any]:
     try:
-        return read_manifest(run) or {}
+        return read_manifest(folder) or {}
     except ValueError:
         return {}
 
@@ -142,7 +219,10 @@ def _state(manifest: Mapping[str, Any], driver: Driver | None, owed: int) -> tup
 
 
 def _driver_line(driver: Driver) -> str:
-    return f"driver: process {driver.pid} on {driver.host}, last heard of {max(0.0, driver.heartbeat_s):.0f} s ago"
+    gone = "" if driver.lives else ": it is gone"
+    return (
+        f"driver: process {driver.pid} on {driver.host}, last heard of {max(0.0, driver.heartbeat_s):.0f} s ago{gone}"
+    )
 
 
 def _plain(driver: Driver) -> dict[str, Any]:
