@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import secrets
 import shlex
 import signal
@@ -18,6 +19,7 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -213,6 +215,25 @@ def test_a_wrong_token_or_none_is_one_line(head: Head, tmp_path: Path, mode: str
     assert joined.stderr.splitlines()[-1].startswith(
         f"rollouts: Ray at {head.address} refuses the token that is set here"
     )
+
+
+OTHER_PYTHON = """
+import os, platform
+platform.python_version = lambda: "3.9.1"
+from actors.cluster import Cluster, ClusterSettings
+from rollouts.errors import UsageError
+try:
+    Cluster(ClusterSettings(os.environ["WHERE"]))
+except UsageError as error:
+    print(error)
+"""
+
+
+def test_a_driver_of_another_python_is_told_both_versions(head: Head, tmp_path: Path) -> None:
+    done = head.run(tmp_path, sys.executable, "-c", OTHER_PYTHON, WHERE=head.address)
+    here = f"Python {platform.python_version()}, and here it is"
+    assert done.stdout.startswith(f"Ray at {head.address} is {metadata.version('ray')} on {here}"), done.stderr
+    assert "on Python 3.9.1" in done.stdout
 
 
 def test_no_such_job_is_one_line(head: Head, tmp_path: Path) -> None:
