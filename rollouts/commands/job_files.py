@@ -76,6 +76,14 @@ def choose_files(root: Path, choice: Choice, read: Iterable[Path]) -> JobFiles:
     return files
 
 
+def place_in(root: Path, path: str | Path) -> Path | None:
+    """`path` from `root` on, also where a link leads there; None where it is not below."""
+    for whole, of in ((os.path.abspath(path), root), (os.path.realpath(path), os.path.realpath(root))):
+        if Path(whole).is_relative_to(of):
+            return Path(whole).relative_to(of)
+    return None
+
+
 class Reading:
     """Notes what this process reads below `root` while it is entered, and which modules it has from there."""
 
@@ -97,18 +105,19 @@ class Reading:
     def files(self) -> list[Path]:
         """Those that a job needs too: not Python's own, ours, or what was only looked up in `.git`."""
         modules = (getattr(module, "__file__", None) for module in list(sys.modules.values()))
-        paths = {Path(os.path.abspath(name)) for name in (*self._seen, *filter(None, modules))}
-        return sorted(path for path in paths if self._is_wanted(path))
+        places = {place_in(self._root, name) for name in (*self._seen, *filter(None, modules))}
+        return sorted(self._root / place for place in places if place is not None and self._is_wanted(place))
 
     def _hear(self, event: str, told: tuple[object, ...]) -> None:
         if self._looks and event == "open" and isinstance(told[0], str | os.PathLike) and _only_reads(told[1]):
             self._seen.add(os.fspath(told[0]))
 
-    def _is_wanted(self, path: Path) -> bool:
-        if not path.is_relative_to(self._root) or not path.is_file() or path.is_relative_to(sys.prefix):
+    def _is_wanted(self, place: Path) -> bool:
+        path = self._root / place
+        others = (Path(sys.prefix), *(OUR_ROOT / package for package in OUR_PACKAGES))
+        if not path.is_file() or any(path.is_relative_to(other) for other in others):
             return False
-        ours = any(path.is_relative_to(OUR_ROOT / package) for package in OUR_PACKAGES)
-        return not ours and not _matches(path.relative_to(self._root).as_posix(), (*_NEVER, *_SECRETS, "site-packages"))
+        return not _matches(place.as_posix(), (*_NEVER, *_SECRETS, "site-packages"))
 
 
 def _only_reads(mode: object) -> bool:
@@ -148,12 +157,17 @@ def _matches(name: str, patterns: Iterable[str]) -> bool:
 
 def _included(root: Path, names: Iterable[str]) -> Iterator[Path]:
     for name in names:
-        path = Path(os.path.abspath(root / name))
-        if not path.is_relative_to(root):
+        place = place_in(root, root / name)
+        if place is None:
             raise UsageError(f'--include "{name}" is not in {root}: choose another --working-dir')
-        if not path.exists():
+        if not (path := root / place).exists():
             raise UsageError(f'--include "{name}": there is no such file or folder in {root}')
-        yield from (file for file in path.rglob("*") if file.is_file()) if path.is_dir() else (path,)
+        yield from files_of(path)
+
+
+def files_of(path: Path) -> Iterator[Path]:
+    """A file itself, or all that a folder holds."""
+    yield from (file for file in path.rglob("*") if file.is_file()) if path.is_dir() else (path,)
 
 
 def _check(files: JobFiles) -> None:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from rollouts.commands.job_files import files_of, place_in
 from rollouts.commands.preparing import prepare
 from rollouts.config import KINDS, RunConfig, configs_of
 from rollouts.errors import UsageError
@@ -44,16 +45,17 @@ class Place:
         path = Path(os.path.abspath(Path(named).expanduser()))
         if self.is_on_nodes(path):
             return str(path)
-        if not path.is_relative_to(self.root):
+        if (place := place_in(self.root, path)) is None:
             raise UsageError(
                 f'{what} "{named}" does not go along with the job, for it is not in {self.root}: put it there, choose '
                 "another --working-dir, or name a place that every node has with --on-nodes"
             )
-        return path.relative_to(self.root).as_posix()
+        return place.as_posix()
 
 
-def check_here(given: Mapping[str, Given], place: Place) -> None:
-    """All that can be known of the run on this machine. Writes, sends and starts nothing. Errors: `UsageError`."""
+def check_here(given: Mapping[str, Given], place: Place) -> list[Path]:
+    """All that can be known of the run on this machine; returns the files of its policies' networks. Writes, sends and
+    starts nothing. Errors: `UsageError`."""
     config, grading = configs_of(given)
     if config.pool != "ray":
         raise UsageError(f"{flag('pool')} {config.pool} is for this machine: a job plays on the cluster's Ray")
@@ -64,6 +66,8 @@ def check_here(given: Mapping[str, Given], place: Place) -> None:
     looked_at = _without(config, place)
     if looked_at.policies:
         prepare(looked_at, LocalStorage(place.root), new=False, grading=grading, may_call=False)
+    paths = (found[1] for spec in looked_at.policies if (found := around_path(spec)))
+    return [file for path in paths for file in files_of(place.root / place.moved(path, "policy"))]
 
 
 def _without(config: RunConfig, place: Place) -> RunConfig:

@@ -104,9 +104,11 @@ def _submission(flags: dict[str, object], config: Path | None, job: JobFlags, ne
     refuse_shadows([place.root])
     reading = Reading(place.root)
     with reading.noted():
-        check_here(given, place)
+        networks = check_here(given, place)
         command = command_of(given, place, new, as_json)
-    files = choose_files(place.root, Choice(tuple(job.include or ()), tuple(job.exclude or ())), reading.files())
+    files = choose_files(
+        place.root, Choice(tuple(job.include or ()), tuple(job.exclude or ())), [*networks, *reading.files()]
+    )
     return Submission(address, command, files, out_of(given))
 
 

@@ -236,6 +236,12 @@ def test_a_driver_of_another_python_is_told_both_versions(head: Head, tmp_path: 
     assert "on Python 3.9.1" in done.stdout
 
 
+def test_the_url_of_a_dashboard_is_not_where_drivers_join(head: Head, tmp_path: Path) -> None:
+    done = head.rollouts(tmp_path, "run", *SHORT, "--address", head.url)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert f"{head.url} is the URL of a dashboard, to which rollouts submit sends a job" in done.stderr
+
+
 def test_no_such_job_is_one_line(head: Head, tmp_path: Path) -> None:
     done = head.rollouts(tmp_path, "stop", "raysubmit_nobody", "--address", head.url)
     assert (done.returncode, done.stdout) == (2, "")

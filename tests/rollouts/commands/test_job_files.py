@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rollouts.commands.job_files import MOST_FILES, MOST_MB, Choice, Reading, choose_files
+from rollouts.commands.job_files import MOST_FILES, MOST_MB, Choice, Reading, choose_files, place_in
 from rollouts.errors import UsageError
 
 
@@ -63,6 +63,18 @@ def test_more_and_less_by_name(repository: Path) -> None:
     assert chosen(repository, include=("models", ".env"), exclude=("*.md", "mine/")) == {
         *(".gitignore", "play.py", "models/p.onnx", ".env")
     }
+
+
+def test_a_path_by_a_link_is_where_the_link_leads(project: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    link = tmp_path_factory.mktemp("links") / "project"
+    link.symlink_to(project)
+    assert place_in(project, link / "models/p.onnx") == Path("models/p.onnx")
+    assert place_in(link, project / "models/p.onnx") == Path("models/p.onnx")
+    assert place_in(project, link.parent) is None
+    reading = Reading(project)
+    with reading.noted():
+        (link / "models/p.onnx").read_bytes()
+    assert reading.files() == [project / "models/p.onnx"]
 
 
 @pytest.mark.parametrize(
