@@ -11,7 +11,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -114,24 +114,19 @@ class Jobs:
         """A connection that breaks is made anew; what was handed on already is passed over."""
         import aiohttp  # noqa: PLC0415  comes with Ray
 
-        written = 0
-        for left in reversed(range(TAIL_TRIES)):
+        written, lost = 0, ""
+        for turn in range(TAIL_TRIES):
             seen = 0
             try:
                 async for chunk in self._client.tail_job_logs(job):
-                    fresh = chunk[max(0, written - seen) :]
+                    write(chunk[max(0, written - seen) :])
                     seen += len(chunk)
                     written = max(written, seen)
-                    write(fresh)
                 return
             except (RuntimeError, OSError, aiohttp.ClientError) as error:
-                if self.end(job) is not None or not left:
-                    with suppress(RuntimeError):
-                        write(self.log(job)[written:])
-                    if not left:
-                        raise RolloutsError(f"lost sight of job {job}, which may go on: {scrub(str(error))}") from error
-                    return
-                await asyncio.sleep(LOOK_S)
+                lost = describe_error(error)
+            await asyncio.sleep(LOOK_S * 2**turn)
+        raise RolloutsError(f"lost sight of job {job}, which may go on: {lost}")
 
     @contextmanager
     def _blamed(self, job: str | None = None) -> Iterator[None]:
