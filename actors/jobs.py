@@ -21,7 +21,8 @@ from actors.entry_check import check_versions, find_token
 from rollouts.errors import RolloutsError, UsageError
 from rollouts.scrub import describe_error, scrub
 
-CONNECT_S, ANSWER_S, UPLOAD_S = 4.0, 5.0, 60.0
+CONNECT_S, FIRST_S, PATIENCE_S = 4.0, 5.0, 60.0
+"""For a connection, for the first answers, and for each later one: who answered at first may be busy."""
 LOOK_S = 0.5
 TAIL_TRIES = 5
 _KILLED_BY_STOP = 128 + 15
@@ -71,6 +72,7 @@ class Jobs:
             there = self._client._do_request("GET", "/api/v0/cluster_metadata")
             told = there.json().get("data", {}) if there.status_code == 200 else {}
             check_versions(f"Ray at {self.address}", self._client._server_ray_version, told.get("pythonVersion"), 2)
+            self._client.limit_s = PATIENCE_S
 
     def submit(self, job: Job) -> str:
         """Send it; returns its id."""
@@ -116,15 +118,18 @@ class Jobs:
 
         written, lost = 0, ""
         for turn in range(TAIL_TRIES):
-            seen = 0
-            try:
-                async for chunk in self._client.tail_job_logs(job):
+            chunks, seen, lost = self._client.tail_job_logs(job), 0, ""
+            while not lost:
+                try:
+                    chunk = await anext(chunks)
+                except StopAsyncIteration:
+                    return
+                except (RuntimeError, OSError, aiohttp.ClientError) as error:
+                    lost = describe_error(error)
+                else:
                     write(chunk[max(0, written - seen) :])
                     seen += len(chunk)
                     written = max(written, seen)
-                return
-            except (RuntimeError, OSError, aiohttp.ClientError) as error:
-                lost = describe_error(error)
             await asyncio.sleep(LOOK_S * 2**turn)
         raise RolloutsError(f"lost sight of job {job}, which may go on: {lost}")
 
@@ -142,7 +147,7 @@ class Jobs:
         except OSError as error:
             raise UsageError(f"no Ray dashboard answers at {self.address}: {_why(error)}") from None
         except RuntimeError as error:
-            if job is not None and "404" in str(error):
+            if job is not None and "status code 404" in str(error):
                 raise UsageError(f"{self.address} has no job {job!r}: rollouts submit printed its id") from None
             raise UsageError(f"Ray at {self.address}: {scrub(str(error))}") from None
 
@@ -167,9 +172,10 @@ def _client(address: str) -> Any:
         logging.getLogger(f"ray.dashboard.modules.{module}").setLevel(logging.WARNING)
 
     class Client(JobSubmissionClient):
+        limit_s = FIRST_S
+
         def _do_request(self, method: str, endpoint: str, **more: Any) -> Any:
-            limit_s = UPLOAD_S if method == "PUT" else ANSWER_S
-            return super()._do_request(method, endpoint, **{"timeout": (CONNECT_S, limit_s), **more})
+            return super()._do_request(method, endpoint, **{"timeout": (CONNECT_S, self.limit_s), **more})
 
     return Client(address)
 
@@ -187,4 +193,4 @@ def _why(error: OSError) -> str:
         if isinstance(inner, OSError) and inner.strerror:
             return inner.strerror
         inner = inner.__cause__ or inner.__context__
-    return f"nothing within {CONNECT_S:g} to {ANSWER_S:g} s" if "imeout" in type(error).__name__ else scrub(str(error))
+    return "nothing within some seconds" if "imeout" in type(error).__name__ else scrub(str(error))

@@ -82,6 +82,14 @@ def test_each_line_comes_once_however_often_the_connection_breaks(
     assert (end.state, end.code) == ("FAILED", 3)
 
 
+def test_a_pipe_that_nobody_reads_ends_the_following() -> None:
+    def write(_: str) -> None:
+        raise BrokenPipeError
+
+    with dashboard([]) as url, pytest.raises(BrokenPipeError):
+        Jobs(url).follow("j", write)
+
+
 def test_who_is_never_reached_again_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("actors.jobs.LOOK_S", 0.01)
     with dashboard([5] * 100) as url, pytest.raises(RolloutsError, match="lost sight of job j, which may go on"):

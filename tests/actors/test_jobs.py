@@ -117,7 +117,7 @@ def test_nobody_at_the_address_is_said() -> None:
 @pytest.mark.slow
 def test_who_never_answers_is_given_up() -> None:
     with dashboard({}, silent=True) as url:
-        assert refusal(url).startswith(f"no Ray dashboard answers at {url}: nothing within")
+        assert refusal(url).startswith(f"no Ray dashboard answers at {url}: nothing within some seconds")
 
 
 def test_the_address_that_is_given_counts_before_those_that_ray_knows(monkeypatch: pytest.MonkeyPatch) -> None:
