@@ -13,11 +13,11 @@ from importlib import metadata
 from itertools import takewhile
 from pathlib import Path
 
-from cyclopts import App, CycloptsError, UnknownOptionError
+from cyclopts import App, CycloptsError, UnknownCommandError, UnknownOptionError
 
 from rollouts.errors import RolloutsError, UsageError
 from rollouts.importing import OUR_ROOT, refuse_shadows
-from rollouts.settings import one_line
+from rollouts.settings import one_line, unknown
 
 WRONG_USE = 2
 BY_SIGNAL = 128
@@ -41,7 +41,7 @@ app = App(
     print_error=False,
     suppress_keyboard_interrupt=False,
 )
-for _name, _help in {
+COMMANDS = {
     "run": "Play what is owed of a run; the same command again goes on where it was.",
     "submit": "Let a Ray cluster play a run, and follow it.",
     "status": "How far is a run? From its folder alone.",
@@ -53,7 +53,8 @@ for _name, _help in {
     "doctor": "Is this machine fit for a run?",
     "scenarios": "List what can be played.",
     "fake-endpoint": "An OpenAI-compatible endpoint without a model, to try a run without a key.",
-}.items():
+}
+for _name, _help in COMMANDS.items():
     _function = _name.replace("-", "_")
     app.command(f"rollouts.commands.{_function}:{_function}", name=_name, help=_help)
 
@@ -91,6 +92,8 @@ def _run(arguments: Sequence[str] | None) -> int:
 
 
 def _told(error: CycloptsError, tokens: Sequence[str]) -> str:
+    if isinstance(error, UnknownCommandError):
+        return str(unknown("command", tokens[0], COMMANDS))
     told = one_line(str(error))
     if isinstance(error, UnknownOptionError):
         told += f" All flags: rollouts {tokens[0] if tokens[0] in app else ''} --help".replace("  ", " ")

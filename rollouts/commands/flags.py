@@ -86,7 +86,13 @@ class RunFlags:
     out: Annotated[Text, _flag(_WHERE, "Folder or URI (s3://…, gs://…) that holds runs (runs).")] = None
     run_id: Annotated[Text, _flag(_WHERE, "Name of the run's folder (made from what is played).")] = None
     pool: Annotated[Text, _flag(_WHERE, "ray (default), or local: one process, no Ray.")] = None
-    address: Annotated[Text, _flag(_WHERE, "Ray cluster to join (none: start one on this machine).")] = None
+    address: Annotated[
+        Text,
+        _flag(
+            _WHERE,
+            "Ray cluster to join, HOST:PORT (none: start one on this machine); for submit the URL of its dashboard.",
+        ),
+    ] = None
     metrics_port: Annotated[
         Text, _flag(_WHERE, "Port where a Ray that is started here tells Prometheus its metrics; 0: any.", hyphen=True)
     ] = None
