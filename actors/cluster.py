@@ -19,6 +19,7 @@ from typing import Any
 import psutil
 
 from actors.capacity import Node
+from actors.entry_check import check_lets_in, find_token
 from actors.reaper import Reaper
 from rollouts.doom.engine_home import sweep_shared_memory
 from rollouts.errors import UsageError
@@ -26,7 +27,7 @@ from rollouts.scratch import sweep_scratch
 from rollouts.scrub import describe_error
 
 STORE_BYTES = 100 * 2**20
-JOIN_S = 30.0
+JOIN_S = 12.0
 GRACE_S = 0.4
 SETTLE_S = 0.25
 _NODE_GROUP = "ray.io/node-group"
@@ -51,7 +52,7 @@ class Cluster:
     """A connection to Ray; one a process. The driver's `close` ends what it started, never what it joined."""
 
     def __init__(self, settings: ClusterSettings | None = None) -> None:
-        """Errors: UsageError where Ray cannot be joined (within 30 s) or started."""
+        """Errors: UsageError where Ray cannot be joined (within 12 s) or started."""
         self._settings = settings or ClusterSettings()
         self._address = self._settings.address or os.environ.get("RAY_ADDRESS") or None
         self._old_processes = set(psutil.Process().children())
@@ -171,6 +172,7 @@ class Cluster:
 
         def init() -> None:
             try:
+                check_lets_in(address)
                 self._ray.init(address=address, log_to_driver=False, logging_level="error")
             except Exception as error:  # noqa: BLE001  reported below
                 failed.append(error)
@@ -183,6 +185,8 @@ class Cluster:
                 f"Ray at {address} did not let us in within {JOIN_S:g} s: check the address, and the token "
                 f"(RAY_AUTH_MODE is {mode}; it comes from RAY_AUTH_TOKEN, RAY_AUTH_TOKEN_PATH or ~/.ray/auth_token)"
             )
+        if failed and isinstance(failed[0], UsageError):
+            raise failed[0]
         if failed:
             raise UsageError(f"Ray at {address} cannot be joined: {describe_error(failed[0])}")
 
@@ -206,6 +210,8 @@ def _import_ray(own: bool, collects_metrics: bool) -> ModuleType:
     if own and "RAY_AUTH_MODE" not in os.environ:
         os.environ["RAY_AUTH_MODE"] = "token"
         os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
+    if not own:
+        find_token()
     import ray  # noqa: PLC0415  see above
 
     _keep_stdout_ours(ray)
@@ -220,7 +226,12 @@ def _keep_stdout_ours(ray: ModuleType) -> None:
 
 
 def _check_listens(address: str) -> None:
-    """Errors: UsageError where nothing listens at a `host:port`; other forms are left to Ray."""
+    """Errors: UsageError for a dashboard's URL, and where nothing listens at a `host:port`; else it is left to Ray."""
+    if address.startswith(("http://", "https://")):
+        raise UsageError(
+            f"{address} is the URL of a dashboard, to which rollouts submit sends a job: to join the cluster from "
+            "here, give the HOST:PORT that ray start printed"
+        )
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if not (host and port.isdigit()):
         return

@@ -10,11 +10,14 @@ import signal
 import sys
 from collections.abc import Sequence
 from importlib import metadata
+from itertools import takewhile
+from pathlib import Path
 
-from cyclopts import App, CycloptsError, UnknownOptionError
+from cyclopts import App, CycloptsError, UnknownCommandError, UnknownOptionError
 
 from rollouts.errors import RolloutsError, UsageError
-from rollouts.settings import one_line
+from rollouts.importing import OUR_ROOT, refuse_shadows
+from rollouts.settings import one_line, unknown
 
 WRONG_USE = 2
 BY_SIGNAL = 128
@@ -38,10 +41,11 @@ app = App(
     print_error=False,
     suppress_keyboard_interrupt=False,
 )
-for _name, _help in {
+COMMANDS = {
     "run": "Play what is owed of a run; the same command again goes on where it was.",
+    "submit": "Let a Ray cluster play a run, and follow it.",
     "status": "How far is a run? From its folder alone.",
-    "stop": "End a run that goes on on this machine: what is whole is kept.",
+    "stop": "End a run of this machine, or a job of a cluster: what is whole is kept.",
     "verify": "Recompute every number and hash of a run from its shards.",
     "grade": "Grade a run that was played; only what is owed.",
     "compare": "Compare what policies played on the same seeds, with intervals.",
@@ -50,7 +54,8 @@ for _name, _help in {
     "doctor": "Is this machine fit for a run?",
     "scenarios": "List what can be played.",
     "fake-endpoint": "An OpenAI-compatible endpoint without a model, to try a run without a key.",
-}.items():
+}
+for _name, _help in COMMANDS.items():
     _function = _name.replace("-", "_")
     app.command(f"rollouts.commands.{_function}:{_function}", name=_name, help=_help)
 
@@ -69,9 +74,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(arguments: Sequence[str] | None) -> int:
     tokens = list(sys.argv[1:] if arguments is None else arguments)
-    if (here := os.getcwd()) not in sys.path:
-        sys.path.append(here)  # a user's own module:Class lies in the current folder
     try:
+        refuse_shadows(takewhile(lambda folder: Path(folder).resolve() != OUR_ROOT, tuple(sys.path)))
+        if (here := os.getcwd()) not in sys.path:
+            sys.path.append(here)  # a user's own module:Class lies in the current folder
         return int(app(tokens) or 0)
     except CycloptsError as error:
         return _fail(_told(error, tokens), WRONG_USE)
@@ -87,6 +93,8 @@ def _run(arguments: Sequence[str] | None) -> int:
 
 
 def _told(error: CycloptsError, tokens: Sequence[str]) -> str:
+    if isinstance(error, UnknownCommandError):
+        return str(unknown("command", tokens[0], COMMANDS))
     told = one_line(str(error))
     if isinstance(error, UnknownOptionError):
         told += f" All flags: rollouts {tokens[0] if tokens[0] in app else ''} --help".replace("  ", " ")

@@ -189,7 +189,7 @@ def load_config(
     Any wrong value, unknown key or impossible combination is one UsageError that names the thing, the value and the
     choices.
     """
-    return _run_config(_given(flags, toml, env))
+    return _run_config(given_settings(flags, toml, env))
 
 
 def load_configs(
@@ -199,11 +199,18 @@ def load_configs(
     graders: tuple[str, ...] = GRADERS,
 ) -> tuple[RunConfig, GradingConfig]:
     """What to play and how to grade it, from the same three layers; `graders` are those that there can be."""
-    given = _given(flags, toml, env)
+    return configs_of(given_settings(flags, toml, env), graders)
+
+
+def configs_of(given: Mapping[str, Given], graders: tuple[str, ...] = GRADERS) -> tuple[RunConfig, GradingConfig]:
+    """The same, from what `given_settings` found."""
     return _run_config(given), GradingConfig.read(given, graders)
 
 
-def _given(flags: Mapping[str, object] | None, toml: Path | None, env: Mapping[str, str] | None) -> dict[str, Given]:
+def given_settings(
+    flags: Mapping[str, object] | None = None, toml: Path | None = None, env: Mapping[str, str] | None = None
+) -> dict[str, Given]:
+    """What was given, by the names of both configurations, unread: flags over the TOML file over `env`."""
     known = (*KINDS, *GRADING_KINDS)
     return layers(flags or {}, toml, os.environ if env is None else env, known)
 

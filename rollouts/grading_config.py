@@ -31,7 +31,8 @@ class GradingConfig:
     `grader_model` and `summarizer_model` are names as the endpoint knows them; a summarizer without one of its own uses
     the grader's; `grader_prompt` and `summarizer_prompt` are files in the place of the prompts of `language`, which is
     None where nobody said: then English, or the files' own.
-    `base_url` None is the environment's. `grader_chars` is the most that a grader reads of one episode;
+    `base_url` None is the environment's. `key_file` names a file with lines like `OPENAI_API_KEY=…`, on every machine
+    that calls. `grader_chars` is the most that a grader reads of one episode;
     `grader_context` derives it from the tokens that its model takes.
     `in_flight` bounds the requests of the whole run; `graders` and `summarizers` are actors, each with up to `lanes`
     units under way (None: enough for `in_flight`). `prices` is a TOML file.
@@ -44,6 +45,7 @@ class GradingConfig:
     grader_model: str | None = None
     summarizer_model: str | None = None
     base_url: str | None = None
+    key_file: str | None = None
     language: str | None = None
     grader_prompt: str | None = None
     summarizer_prompt: str | None = None
@@ -113,6 +115,7 @@ class GradingConfig:
         _check_models(config, source)
         _check_prompts(config, source)
         _check_files(config, source)
+        _check_key_file(config, source)
         return config
 
 
@@ -124,6 +127,7 @@ GRADING_KINDS: dict[str, Kind] = {
     "grader_model": "text",
     "summarizer_model": "text",
     "base_url": "text",
+    "key_file": "text",
     "language": "text",
     "grader_prompt": "text",
     "summarizer_prompt": "text",
@@ -186,7 +190,7 @@ def _check_numbers(config: GradingConfig, source: Mapping[str, str]) -> None:
 
 def _check_models(config: GradingConfig, source: Mapping[str, str]) -> None:
     """What is wanted must be there to be had: a model for each `llm`, summaries for whoever reads them."""
-    for name in ("grader_model", "summarizer_model", "base_url", *_FILES):
+    for name in ("grader_model", "summarizer_model", "base_url", "key_file", *_FILES):
         if getattr(config, name) == "":
             raise UsageError(f"{source[name]} is empty")
     if config.grade is None and config.grader_model and config.summarize != "llm":
@@ -219,6 +223,14 @@ def _check_prompts(config: GradingConfig, source: Mapping[str, str]) -> None:
     if config.grader_chars is not None and config.grader_context is not None:
         raise UsageError(
             f"{source['grader_chars']} and {source['grader_context']} both say what fits: give one of them"
+        )
+
+
+def _check_key_file(config: GradingConfig, source: Mapping[str, str]) -> None:
+    """Absolute, for workers have folders of their own. Whoever calls reads it: that machine may be another one."""
+    if config.key_file is not None and not Path(config.key_file).is_absolute():
+        raise UsageError(
+            f'{source["key_file"]} is "{config.key_file}": must be an absolute path, on all machines that call'
         )
 
 

@@ -6,6 +6,8 @@ import os
 import re
 
 MAX_CHARACTERS = 500
+MIN_SECRET = 12
+"""Shorter values of variables named like secrets (`none`, `local`) may well be words that mean something else."""
 _SECRET_NAME = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|CREDENTIALS?)$", re.IGNORECASE)
 _SECRET_TEXT = re.compile(
     r"\b(?:sk|hf|ghp|xox[a-z])[-_][A-Za-z0-9_-]{8,}"
@@ -17,6 +19,12 @@ _SECRET_TEXT = re.compile(
 
 def _secret_values() -> list[str]:
     return [value for name, value in os.environ.items() if _SECRET_NAME.search(name) and len(value) >= 6]
+
+
+def holds_secret(text: str) -> str | None:
+    """The environment variable named like a secret whose value is in `text`; None where there is none."""
+    found = (name for name, value in os.environ.items() if _SECRET_NAME.search(name) and len(value) >= MIN_SECRET)
+    return next((name for name in found if os.environ[name] in text), None)
 
 
 def scrub(text: str) -> str:

@@ -6,6 +6,7 @@ import math
 import os
 import socket
 from dataclasses import dataclass
+from pathlib import Path
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -20,11 +21,13 @@ _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 class Endpoint:
     """An OpenAI-compatible endpoint: `base_url` up to and with `/v1`. Safe to print, store and send to other nodes.
 
-    The key is read from the variable `key_env` where the call is made, each time, and kept nowhere.
+    The key is read where the call is made, each time, and kept nowhere: from the file `key_file`, where it has a line
+    `key_env=…`, else from the variable `key_env`.
     """
 
     base_url: str
     key_env: str = "OPENAI_API_KEY"
+    key_file: str | None = None
 
     def __post_init__(self) -> None:
         parts = urlsplit(self.base_url)
@@ -34,12 +37,13 @@ class Endpoint:
             raise UsageError(f"endpoint {self.base_url!r}: wants http(s)://host[:port]/v1")
 
     @classmethod
-    def from_environment(cls, base_url: str | None = None) -> Endpoint | None:
-        """`base_url`, else OPENAI_BASE_URL, else OpenAI itself where OPENAI_API_KEY is set; None: no endpoint."""
+    def from_environment(cls, base_url: str | None = None, key_file: str | None = None) -> Endpoint | None:
+        """`base_url`, else OPENAI_BASE_URL, else OpenAI itself where OPENAI_API_KEY is set, or `key_file` named; None:
+        no endpoint."""
         url = base_url or os.environ.get("OPENAI_BASE_URL", "").strip()
-        if not url and not os.environ.get("OPENAI_API_KEY", "").strip():
+        if not (url or key_file or os.environ.get("OPENAI_API_KEY", "").strip()):
             return None
-        return cls((url or OPENAI_URL).rstrip("/"))
+        return cls((url or OPENAI_URL).rstrip("/"), key_file=key_file)
 
     @property
     def is_loopback(self) -> bool:
@@ -67,13 +71,29 @@ class Endpoint:
         return f"{self.base_url} {model}"
 
     def read_key(self) -> str:
-        """The key, or `none` for endpoints that want none. Raises `UsageError` where OpenAI itself gets none."""
-        key = os.environ.get(self.key_env, "").strip()
+        """The key, or `none` for endpoints that want none. Raises `UsageError` where OpenAI itself gets none, or the
+        file of keys cannot be read."""
+        key = find_key(self.key_env, self.key_file)
         if not key and self.base_url == OPENAI_URL:
             raise UsageError(f"{OPENAI_URL} wants a key: set {self.key_env}, or --base-url to an endpoint of your own")
         if not (key.isascii() and key.isprintable()) or " " in key:
             raise UsageError(f"{self.key_env} holds characters that no key has")
         return key or NO_KEY
+
+
+def find_key(name: str, file: str | None = None) -> str:
+    """The key of that name, from a line `NAME=key` of the file or else from the environment; empty where there is none.
+
+    Errors: `UsageError` where the file cannot be read; its contents are never part of the message.
+    """
+    try:
+        lines = Path(file).read_text(encoding="utf-8").splitlines() if file else []
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not text"
+        raise UsageError(f'file of keys "{file}" on {socket.gethostname()}: {reason}') from None
+    named = (line.strip().removeprefix("export ").partition("=") for line in lines)
+    held = {key.strip(): value.strip().strip("\"'") for key, _, value in named}
+    return held.get(name) or os.environ.get(name, "").strip()
 
 
 @dataclass(frozen=True, slots=True)

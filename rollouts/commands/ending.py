@@ -222,7 +222,7 @@ def current_manifest(folder: RunFolder, weights: Weights | None) -> dict[str, An
         return None
     tables = manifest.get("tables", {})
     listed = {name: len(table["shards"]) for name, table in tables.items() if name != STEPS}
-    same = SECTION in manifest and listed == {EPISODES: len(run.committed), **side_parts(run)}
+    same = SECTION in manifest and listed == {EPISODES: len(run.committed), **side_parts(run.folder)}
     same = same and weights in (None, weights_of(manifest)) and _asks_as_told(run, manifest)
     return manifest if same else None
 

@@ -15,6 +15,7 @@ _WHERE = Group.create_ordered("Where and with how much")
 _PLAYERS = Group.create_ordered("Policies that are models")
 _GRADING = Group.create_ordered("How to grade it")
 _MODELS = Group.create_ordered("Calls to models")
+_JOB = Group.create_ordered("The job")
 _TROUBLE = Group.create_ordered("When things break")
 
 Texts = list[str] | None
@@ -90,7 +91,13 @@ class RunFlags:
     out: Annotated[Text, _flag(_WHERE, "Folder or URI (s3://…, gs://…) that holds runs (runs).")] = None
     run_id: Annotated[Text, _flag(_WHERE, "Name of the run's folder (made from what is played).")] = None
     pool: Annotated[Text, _flag(_WHERE, "ray (default), or local: one process, no Ray.")] = None
-    address: Annotated[Text, _flag(_WHERE, "Ray cluster to join (none: start one on this machine).")] = None
+    address: Annotated[
+        Text,
+        _flag(
+            _WHERE,
+            "Ray cluster to join, HOST:PORT (none: start one on this machine); for submit the URL of its dashboard.",
+        ),
+    ] = None
     metrics_port: MetricsPort = None
     actors: Annotated[Text, _flag(_WHERE, "Rollout actors (one a CPU).", hyphen=True)] = None
     cpus_per_actor: Annotated[
@@ -183,6 +190,14 @@ class GradingFlags:
     base_url: Annotated[
         Text, _flag(_MODELS, "OpenAI-compatible endpoint, with /v1 (OPENAI_BASE_URL; the key is OPENAI_API_KEY).")
     ] = None
+    key_file: Annotated[
+        Text,
+        _flag(
+            _MODELS,
+            "File of lines OPENAI_API_KEY=… and POLICY_API_KEY=…, in the place of variables: an absolute path, on "
+            "every machine that calls.",
+        ),
+    ] = None
     graders: Annotated[Text, _flag(_MODELS, "Grader actors (1).", hyphen=True)] = None
     summarizers: Annotated[Text, _flag(_MODELS, "Summarizer actors (1).", hyphen=True)] = None
     lanes: Annotated[
@@ -248,6 +263,35 @@ class LateFlags:
     pool: Annotated[Text, _flag(_WHERE, "Where models are called: ray (default), or local: this process.")] = None
     address: Annotated[Text, _flag(_WHERE, "Ray cluster to join (none: start one on this machine).")] = None
     metrics_port: MetricsPort = None
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class JobFlags:
+    """What `rollouts submit` takes beside the flags of a run."""
+
+    working_dir: Annotated[
+        Path | None,
+        _flag(
+            _JOB,
+            "Folder that goes along, and in which the job works (the current one): what git tracks or would track, or "
+            "all where there is no git; never .git, .venv, caches, data/, runs/, .env and key files.",
+        ),
+    ] = None
+    include: Annotated[
+        Texts,
+        _flag(_JOB, "File or folder in it that goes along in any case. What the check of the flags reads does anyway."),
+    ] = None
+    exclude: Annotated[Texts, _flag(_JOB, "Pattern of what stays here; repeat for more.")] = None
+    on_nodes: Annotated[
+        list[Path] | None,
+        _flag(
+            _JOB,
+            "File or folder that every node has: a policy's network in it is neither sent nor looked at here; repeat "
+            "for more.",
+        ),
+    ] = None
+    detach: Annotated[bool, _flag(_JOB, "Print the job's id and leave, instead of showing its log.")] = False
 
 
 def _given(flags: RunFlags | GradingFlags) -> dict[str, object]:

@@ -36,6 +36,7 @@ from rollouts.commands.judges import show_judge_card
 from rollouts.commands.judging import NOTHING_OWED, Watch, check_endpoint, counts_of, driver_log, owed_words
 from rollouts.commands.judging import ready as side_ready
 from rollouts.commands.pools import Place
+from rollouts.commands.working_dir import check_workers_see_ours
 from rollouts.config import RunConfig, load_configs
 from rollouts.evidence.table import print_results
 from rollouts.grading_config import LATE_GRADERS
@@ -87,6 +88,7 @@ def grade(  # noqa: PLR0913  the flags of the command
         "metrics_port": late.metrics_port,
     }
     where, grading = load_configs(given, config, graders=LATE_GRADERS)
+    check_workers_see_ours(where)
     if late.judge_card:
         return show_judge_card(find_run(run), parse_weights(grading.weights), as_json)
     task = make_task(find_run(run), grading, late, may_call=not dry_run)

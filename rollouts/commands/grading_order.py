@@ -120,7 +120,7 @@ def _whole(config: GradingConfig, settings: GraderSettings) -> int:
 
 
 def _endpoint(config: GradingConfig, may_call: bool) -> Endpoint:
-    found = Endpoint.from_environment(config.base_url)
+    found = Endpoint.from_environment(config.base_url, config.key_file)
     if not may_call:
         return found or Endpoint(OPENAI_URL)
     if found is None:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from dataclasses import replace
 
-from rollouts.calls.endpoint import OPENAI_URL, CallSettings, Endpoint
+from rollouts.calls.endpoint import OPENAI_URL, CallSettings, Endpoint, find_key
 from rollouts.calls.prices import require_prices
 from rollouts.commands.grading_order import limits_of, price_table
 from rollouts.config import RunConfig
@@ -48,7 +47,7 @@ def make_call_order(
 def _endpoint(
     config: RunConfig, grading: GradingConfig, asked: Iterable[PolicyDescription], may_call: bool
 ) -> Endpoint:
-    found = Endpoint.from_environment(config.policy_base_url or grading.base_url)
+    found = Endpoint.from_environment(config.policy_base_url or grading.base_url, grading.key_file)
     if not may_call:
         return found or Endpoint(OPENAI_URL)
     if found is None:
@@ -57,7 +56,7 @@ def _endpoint(
             f"{names} cannot be asked, for no endpoint is known: set OPENAI_API_KEY or OPENAI_BASE_URL, or give "
             f"{flag('base_url')} or {flag('policy_base_url')}"
         )
-    if config.policy_base_url and os.environ.get(POLICY_KEY, "").strip():
+    if config.policy_base_url and find_key(POLICY_KEY, grading.key_file):
         found = replace(found, key_env=POLICY_KEY)
     found.read_key()
     return found

@@ -29,6 +29,7 @@ from rollouts.commands.playing import Standing, judging_of, launch_of, limits_so
 from rollouts.commands.policy_check import check_models
 from rollouts.commands.pools import Place, check_place
 from rollouts.commands.preparing import Prepared, prepare
+from rollouts.commands.working_dir import check_out_lasts, check_workers_see_ours
 from rollouts.config import load_configs
 from rollouts.doom.engine_home import is_engine
 from rollouts.errors import RolloutsError
@@ -68,6 +69,8 @@ def run(  # noqa: PLR0913  the flags of the command
     """
     given = {**(flags or RunFlags()).given(), **(grading_flags or GradingFlags()).given()}
     settings, grading = load_configs(given, config)
+    check_workers_see_ours(settings)
+    check_out_lasts(settings)
     storage = open_storage(settings.out)
     storage.check_writable()
     prepared = prepare(settings, storage, new, grading, may_call=not dry_run)

@@ -8,8 +8,9 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from grading.evidence import SECTION, make_section, weights_of
+from rollouts.evidence.committed_run import CommittedRun
 from rollouts.evidence.grading_table import grading_lines
-from rollouts.evidence.status import read_status, status_lines
+from rollouts.evidence.status import log_lines, read_status, status_lines
 from rollouts.run.location import find_run
 
 
@@ -24,9 +25,10 @@ def status(run: str, /, *, as_json: Annotated[bool, Parameter(name="--json", neg
         One JSON object.
     """
     found = read_status(find_run(run))
-    grading = make_section(found.run, weights_of(found.manifest))
+    told = found.manifest.get(SECTION) if found.run is None else None
+    grading = told or make_section(found.run or CommittedRun.open(found.folder), weights_of(found.manifest))
     if as_json:
         print(json.dumps({**found.as_dict(), SECTION: grading}))
     else:
-        print(*status_lines(found), *grading_lines({SECTION: grading}), sep="\n")
+        print(*status_lines(found), *grading_lines({SECTION: grading}), *log_lines(found), sep="\n")
     return 0

@@ -19,6 +19,7 @@ from rollouts.evidence.results import GroupTally, total_coverage
 from rollouts.evidence.side_tables import side_shards
 from rollouts.provenance import package_versions, source_revision
 from rollouts.records import ShardFile
+from rollouts.run.run_folder import RunFolder
 
 MANIFEST = "manifest.json"
 CARD = "README.md"
@@ -107,7 +108,7 @@ def write_evidence(
     return manifest
 
 
-def read_manifest(run: CommittedRun) -> dict[str, Any] | None:
+def read_manifest(run: CommittedRun | RunFolder) -> dict[str, Any] | None:
     """None where there is none yet. Errors: `ValueError` where it is no JSON object."""
     try:
         manifest = run.storage.read_json(run.path(MANIFEST))

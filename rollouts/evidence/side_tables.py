@@ -15,6 +15,7 @@ from rollouts.evidence.committed_run import CommittedRun
 from rollouts.plan import episode_ids
 from rollouts.records import ShardFile
 from rollouts.run.feedback_table import FeedbackTable
+from rollouts.run.run_folder import RunFolder
 from rollouts.run.side_survey import SideSurvey
 from rollouts.run.side_tables import CALLS, SidePart, SideTables, part_name
 from rollouts.shards.side_rows import read_distinct, read_side
@@ -41,11 +42,11 @@ def side_shards(run: CommittedRun, torn: Collection[str] = ()) -> dict[str, tupl
     return {**found, **({"feedback": feedback} if feedback else {})}
 
 
-def side_parts(run: CommittedRun) -> dict[str, int]:
+def side_parts(folder: RunFolder) -> dict[str, int]:
     """`<table>/<id>` → how many shards it has, without reading any; `feedback` too where there is any."""
-    side = SideTables(run.folder)
+    side = SideTables(folder)
     found = {f"{table}/{id}": len(side.all_parts(table, id)) for table, id in side.tables()}
-    feedback = sum(file.name.endswith(".parquet") for file in run.storage.list(run.path("feedback")))
+    feedback = sum(file.name.endswith(".parquet") for file in folder.storage.list(folder.path("feedback")))
     return {**found, **({"feedback": feedback} if feedback else {})}
 
 

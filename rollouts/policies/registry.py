@@ -26,7 +26,7 @@ from rollouts.policies.model_settings import ModelSettings
 from rollouts.policies.onnx_network import make_onnx_policy
 from rollouts.policies.oracle import OraclePolicy
 from rollouts.policies.text_only import TextBackend, TextOnlyPolicy
-from rollouts.policies.torch_network import make_torch_policy
+from rollouts.policies.torch_network import WITH_CLASS, make_torch_policy
 from rollouts.policies.uniform import RandomPolicy
 from rollouts.scenarios.scenario import Scenario
 
@@ -41,6 +41,7 @@ POLICIES: dict[str, PolicyFactory] = {
     "transformers": CausalLMPolicy,
 }
 NEEDS_TEACHER = frozenset({"oracle", "mixture"})
+HAVE_CHECKPOINTS = frozenset({"torch", "onnx", "transformers"})
 
 
 def nested(spec: str) -> tuple[str, ...]:
@@ -50,6 +51,19 @@ def nested(spec: str) -> tuple[str, ...]:
     """
     name, _, argument = spec.partition(":")
     return (spec, *nested(Parts.read(argument).inner)) if name == "mixture" else (spec,)
+
+
+def around_path(spec: str) -> tuple[str, str, str] | None:
+    """The path of a policy's checkpoint (of the policy inside it, where it holds one), between what is before and after
+    it; None where it names no path."""
+    inner = nested(spec)[-1]
+    name, _, argument = inner.partition(":")
+    if name not in HAVE_CHECKPOINTS or not argument:
+        return None
+    match = WITH_CLASS.fullmatch(argument) if name == "torch" else None
+    path = match["path"] if match else argument
+    before = f"{spec.removesuffix(inner)}{name}:"
+    return before, path, spec[len(before) + len(path) :]
 
 
 def check_policy(spec: str) -> None:

@@ -24,14 +24,14 @@ from rollouts.records import PolicyDescription
 from rollouts.scrub import describe_error
 
 _FORM = "torch:PATH.safetensors or torch:PATH.safetensors@module:Class"
-_CLASS = re.compile(r"(?P<path>.+)@(?P<name>[A-Za-z_][\w.]*:[A-Za-z_]\w*)")
+WITH_CLASS = re.compile(r"(?P<path>.+)@(?P<name>[A-Za-z_][\w.]*:[A-Za-z_]\w*)")
 
 
 def make_torch_policy(context: PolicyContext) -> NetworkPolicy:
     """Errors: UsageError for a missing package, a file that is none of ours, weights or options that do not fit."""
     if context.argument is None:
         raise UsageError(f"policy 'torch' needs a checkpoint: {_FORM}")
-    match = _CLASS.fullmatch(context.argument)
+    match = WITH_CLASS.fullmatch(context.argument)
     path, class_name = (Path(match["path"]), match["name"]) if match else (Path(context.argument), None)
     spec = f"torch:{context.argument}"
     torch = need("torch", spec, "torch")

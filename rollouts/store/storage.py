@@ -101,7 +101,7 @@ def open_storage(location: str | Path, pause: Callable[[float], None] = time.sle
     text = str(location)
     if "://" not in text:
         return LocalStorage(Path(text), pause)
-    _refuse_credentials(text)
+    refuse_credentials(text)
     try:
         filesystem, root = fs.FileSystem.from_uri(_with_plain_puts(text))
     except (OSError, ValueError, pa.ArrowException) as error:
@@ -125,7 +125,8 @@ def _with_plain_puts(uri: str) -> str:
     return f"{uri}{'&' if '?' in uri else '?'}allow_delayed_open=true"
 
 
-def _refuse_credentials(uri: str) -> None:
+def refuse_credentials(uri: str) -> None:
+    """Errors: `UsageError` where the URI holds credentials."""
     parts = urlsplit(uri)
     user = parts.netloc.rpartition("@")[0]
     secrets = [name for name, _ in parse_qsl(parts.query) if re.search(r"key|secret|token|password", name)]

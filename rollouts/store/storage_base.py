@@ -15,7 +15,7 @@ import random
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -33,10 +33,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
-    """A file as listed: its path relative to the storage's root, and its size."""
+    """A file as listed: its path relative to the storage's root, its size, and when it was written (since 1970)."""
 
     path: str
     bytes: int
+    changed_s: float = field(default=0.0, compare=False)
 
     @property
     def name(self) -> str:
@@ -154,7 +155,8 @@ class Storage:
         infos = self._try("read", path, lambda: self.filesystem.get_file_info(selector))
         files = (info for info in infos if info.type == fs.FileType.File)
         cut = len(self._root) + 1
-        return tuple(sorted((StoredFile(f.path[cut:], int(f.size)) for f in files), key=lambda f: f.path))
+        found = (StoredFile(f.path[cut:], int(f.size), (f.mtime_ns or 0) / 1e9) for f in files)
+        return tuple(sorted(found, key=lambda f: f.path))
 
     def sha256(self, path: str) -> str:
         """Hex digest of a file's bytes, read in chunks."""

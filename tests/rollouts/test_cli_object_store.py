@@ -53,6 +53,8 @@ def test_an_interrupted_and_a_killed_run_are_resumed_and_verified(tmp_path: Path
     assert last[0]["episodes_owed"] < owed[2] < 24
     assert (last[-1]["state"], last[-1]["owed"]) == ("complete", 0)
     place, _, options = out.partition("?")
+    status = json.loads(rollouts(tmp_path, "status", f"{place}/{pool}?{options}", "--json").stdout)
+    assert (status["state"], status["episodes"]["completed"], len(status["last_lines"])) == ("complete", 24, 5)
     rollouts(tmp_path, "verify", f"{place}/{pool}?{options}", "--replay", "2")
     rollouts(tmp_path, *PLAY, "--pool", "local", "--run-id", "calm")
     found = fetch(out, pool, tmp_path / "copy")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rollouts.scrub import MAX_CHARACTERS, describe_error, scrub
+from rollouts.scrub import MAX_CHARACTERS, describe_error, holds_secret, scrub
 
 
 @pytest.mark.parametrize(
@@ -27,6 +27,13 @@ def test_secrets_are_redacted(text: str) -> None:
 def test_values_of_secret_variables_are_redacted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "plainlookingvalue")
     assert scrub("refused plainlookingvalue.") == "refused [redacted]."
+
+
+def test_a_secret_in_a_text_is_known_by_the_variable_that_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_API_KEY", "plainlookingvalue")
+    monkeypatch.setenv("OTHER_TOKEN", "random")
+    assert holds_secret("run --policy chat:plainlookingvalue") == "MY_API_KEY"
+    assert holds_secret("run --policy random") is None, "too short to be one"
 
 
 def test_ordinary_text_stays() -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pickle
+from pathlib import Path
 
 import pytest
 
-from rollouts.calls.endpoint import OPENAI_URL, CallSettings, Endpoint
+from rollouts.calls.endpoint import OPENAI_URL, CallSettings, Endpoint, find_key
 from rollouts.calls.fake_endpoint import FakeEndpoint
 from rollouts.errors import UsageError
 
@@ -33,6 +34,30 @@ def test_a_key_is_read_where_it_is_used_and_is_in_no_copy(monkeypatch: pytest.Mo
     assert endpoint.read_key() == "sk-marker"
     assert b"sk-marker" not in pickle.dumps(endpoint)
     assert "sk-marker" not in repr(endpoint)
+
+
+def test_a_file_of_keys_counts_before_the_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "keys"
+    file.write_text('# keys\nOPENAI_API_KEY=sk-file\nexport POLICY_API_KEY="sk-other="\n\n')
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-variable")
+    monkeypatch.setenv("THIRD_KEY", "sk-third")
+    endpoint = Endpoint.from_environment(key_file=str(file))
+    assert endpoint == Endpoint(OPENAI_URL, key_file=str(file))
+    assert endpoint.read_key() == "sk-file"
+    assert b"sk-file" not in pickle.dumps(endpoint)
+    assert [find_key(name, str(file)) for name in ("POLICY_API_KEY", "THIRD_KEY")] == ["sk-other=", "sk-third"]
+    file.write_text("OPENAI_API_KEY=sk-newer\n")
+    assert endpoint.read_key() == "sk-newer"
+
+
+@pytest.mark.parametrize("content", [None, b"OPENAI_API_KEY=sk-marker\xff"])
+def test_a_file_of_keys_that_cannot_be_read_is_named_and_not_shown(tmp_path: Path, content: bytes | None) -> None:
+    file = tmp_path / "keys"
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(UsageError, match=f'file of keys "{file}" on ') as caught:
+        Endpoint("http://h/v1", key_file=str(file)).read_key()
+    assert "sk-marker" not in str(caught.value)
 
 
 def test_openai_itself_wants_a_key() -> None:

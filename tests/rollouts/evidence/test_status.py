@@ -11,10 +11,14 @@ from typing import Any
 
 import pytest
 
+from grading.evidence import SECTION, grading_section
+from grading.grade import Weights
 from rollouts.cli import main
 from rollouts.evidence.committed_run import CommittedRun
+from rollouts.evidence.manifest import write_evidence
 from rollouts.evidence.status import read_status, status_lines
 from rollouts.records import PlannedEpisode, Unit
+from rollouts.run.call_journal import CallJournal
 from rollouts.run.lease import Holder, read_holder, write_holder
 from rollouts.run.run_folder import RunFolder
 from tests.exported_runs import FAILED, GRADER, make, played
@@ -125,3 +129,86 @@ def test_reading_it_changes_nothing(known: CommittedRun, tmp_path: Path) -> None
     time.sleep(0.01)
     read_status(known.folder)
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == files
+
+
+def finished(known: CommittedRun) -> None:
+    """With the evidence of all that is there, as a run ends."""
+    rows = [grade(known, seed, "heuristic", (1, 1, 1)) for seed in (1, 2, 3)]
+    commit_rows(known, "grades", GRADER, {"kind": "heuristic"}, rows)
+    ended = {"outcome": lambda _: {"state": "complete", "cause": None}, SECTION: grading_section(Weights())}
+    write_evidence(CommittedRun.open(known.folder), ended)
+
+
+def told(known: CommittedRun, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    """Without the age of the heartbeat."""
+    capsys.readouterr()
+    assert main(["status", str(known.folder.describe()), "--json"]) == 0
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    del found["driver"]["heartbeat_age_s"]
+    return found
+
+
+def test_of_a_finished_run_no_shard_is_read_and_the_same_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    known = make(tmp_path, units=({1: played(1, "d"), 2: played(2, "s")}, {3: played(3, "d")}, {4: FAILED}))
+    finished(known)
+    assert read_status(known.folder).run is None
+    by_manifest = told(known, capsys)
+    path = known.folder.storage.local_path(known.path("episodes", "part-0000000.parquet"))
+    whole = path.read_bytes()
+    path.write_bytes(b"?" * len(whole))
+    assert told(known, capsys) == by_manifest, "as many bytes: nobody looked at them"
+    path.write_bytes(whole)
+    known.folder.storage.write_bytes(known.path("steps", "part-0000009.parquet"), b"more")
+    assert read_status(known.folder).run is not None
+    assert told(known, capsys) == by_manifest
+
+
+@pytest.mark.parametrize("what", ["cut", "grown", "graded"])
+def test_a_manifest_of_before_the_last_change_does_not_count(known: CommittedRun, what: str) -> None:
+    finished(known)
+    assert read_status(known.folder).run is None
+    if what == "cut":
+        known.folder.storage.write_bytes(known.path("episodes", "part-0000000.parquet"), b"PAR1")
+    elif what == "grown":
+        owe(known.folder)
+    else:
+        commit_rows(known, "grades", "other-00000001", {"kind": "heuristic"}, [grade(known, 1, "heuristic", (0, 0, 0))])
+    status = read_status(known.folder)
+    assert status.run is not None
+    assert status.as_dict()["units"]["committed"] == (3 if what == "cut" else 4)
+
+
+def test_a_driver_that_went_without_giving_the_run_back_is_told_as_gone(known: CommittedRun) -> None:
+    write_holder(known.folder.storage, known.folder.path("lease.json"), ELSEWHERE)
+    lines = status_lines(read_status(known.folder, NOW + 900))
+    assert "driver: process 4321 on node-7, last heard of 904 s ago: it is gone" in lines
+
+
+def test_the_last_lines_of_the_logs_are_told(known: CommittedRun, capsys: pytest.CaptureFixture[str]) -> None:
+    """The newest of all files, whatever lies before their ends; one that is just being written may be cut."""
+    for number in range(3):
+        lines = [
+            f'{{"at": "2026-01-01T00:{n:02}:{number:02}", "actor": "a{number}", "event": "e", "n": {n}}}'
+            for n in range(60)
+        ]
+        text = "\n".join([*lines, '{"at": "2026-01'])
+        known.folder.storage.write_bytes(known.path("logs", f"a{number}.jsonl"), text.encode())
+    known.folder.storage.write_bytes(known.path("logs", "notes.txt"), b"none")
+    found = told(known, capsys)["last_lines"]
+    assert [(line["n"], line["actor"]) for line in found] == [
+        (58, "a1"),
+        (58, "a2"),
+        *((59, f"a{n}") for n in range(3)),
+    ]
+    main(["status", str(known.folder.describe())])
+    assert capsys.readouterr().out.splitlines()[-1] == "  2026-01-01T00:59:02 a2 e n=59"
+
+
+def test_calls_that_no_shard_has_yet_are_counted(known: CommittedRun, capsys: pytest.CaptureFixture[str]) -> None:
+    for call in ("c1", "c2"):
+        CallJournal(known.folder).write("judge", known.plan[0], {"call_id": call, "status": "abandoned"})
+    assert told(known, capsys)["calls_under_way"] == 2
+    main(["status", str(known.folder.describe())])
+    assert "2 calls to models under way or not summed up yet" in capsys.readouterr().out

@@ -7,7 +7,7 @@ import pytest
 
 from rollouts.errors import UsageError
 from rollouts.policies.base import ActsInBatches, HasReset, Question
-from rollouts.policies.registry import NEEDS_TEACHER, check_policy, make_policy
+from rollouts.policies.registry import NEEDS_TEACHER, around_path, check_policy, make_policy
 from rollouts.policies.text_only import TextOnlyPolicy
 from rollouts.records import Answer, EpisodeKey, Snapshot
 from rollouts.scenarios.registry import SCENARIOS
@@ -72,3 +72,20 @@ def test_the_oracle_needs_a_teacher() -> None:
 def test_an_argument_that_nobody_reads_is_refused(name: str) -> None:
     with pytest.raises(UsageError, match=f"policy '{name}' takes no argument, but was given '0.9'"):
         make_policy(f"{name}:0.9", COUNTING)
+
+
+@pytest.mark.parametrize(
+    ("spec", "around"),
+    [
+        ("torch:a/b.safetensors", ("torch:", "a/b.safetensors", "")),
+        ("torch:a@b.safetensors@my.nets:Net", ("torch:", "a@b.safetensors", "@my.nets:Net")),
+        ("mixture:0.5:onnx:p.onnx", ("mixture:0.5:onnx:", "p.onnx", "")),
+        ("transformers:models/tiny", ("transformers:", "models/tiny", "")),
+        ("chat:org/model:8b", None),
+        ("mixture:0.5:random", None),
+        ("shy:Shy", None),
+        ("torch", None),
+    ],
+)
+def test_the_path_in_a_policy_is_known(spec: str, around: tuple[str, str, str] | None) -> None:
+    assert around_path(spec) == around
