@@ -45,6 +45,7 @@ for _name, _help in {
     "verify": "Recompute every number and hash of a run from its shards.",
     "grade": "Grade a run that was played; only what is owed.",
     "export": "Write the rows of runs in the forms that trainers read.",
+    "report": "Make a page of runs: results, plots, evidence, and a player of their episodes.",
     "bench": "Measure our speed beside the bare engine's and the old method's.",
     "doctor": "Is this machine fit for a run?",
     "scenarios": "List what can be played.",

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rollouts.calibration import Bools, CalibrationTally, Floats, Ints
+from rollouts.calibration import Bools, Calibration, CalibrationTally, Floats, Ints
 
 AGREEMENT_NOTE = (
     "Rubric agreement is not accuracy: the game has no gold label. It says how often, and how confidently, "
@@ -125,6 +125,11 @@ class Agreement:
     n_usable: int
     note: str = AGREEMENT_NOTE
 
+    @property
+    def agreed(self) -> int:
+        """How many of the n agree."""
+        return round((self.agreement or 0.0) * self.n)
+
 
 class AgreementTally:
     """Agreement, Brier and ECE of one (scenario, rubric, policy), fed batch by batch.
@@ -159,12 +164,16 @@ class AgreementTally:
         confidence = np.where(answered, chosen, probabilities.max(axis=1))
         self._calibration.add(confidence, answered & (own == teacher))
 
+    def calibration(self) -> Calibration:
+        """The bins that the result's ECE is of."""
+        return self._calibration.equal_mass()
+
     def result(self) -> Agreement:
         return Agreement(
             n=self._n,
             agreement=self._agreed / self._n if self._n else None,
             brier=self._brier.value / self._n_usable if self._n_usable else None,
-            ece=self._calibration.equal_mass().ece,
+            ece=self.calibration().ece,
             n_usable=self._n_usable,
         )
 

@@ -56,6 +56,7 @@ class EpisodeRow:
     n_out_of_schema: int = 0
     stage: str | None = None
     cause: str | None = None
+    end_reason: str | None = None
 
     @property
     def completed(self) -> bool:

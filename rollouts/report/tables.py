@@ -1,0 +1,109 @@
+"""The tables of a report, as texts: for the page and for Markdown alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rollouts.evidence.grading_table import grader_titles, grading_lines
+from rollouts.evidence.own_answers import much_not_its_own
+from rollouts.evidence.table import coverage_lines, notes
+from rollouts.report.headline import GRADES, HEADINGS, INTERVALS, NUMBERS_FROM, grade_estimates, lines
+from rollouts.report.measured import GroupNumbers
+from rollouts.report.reported_run import ReportedRun
+
+
+@dataclass(frozen=True)
+class Table:
+    """Cells as they are shown; from the `numbers_from`-th column on they are numbers."""
+
+    title: str
+    headings: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    numbers_from: int
+
+
+def result_tables(runs: Sequence[ReportedRun]) -> list[Table]:
+    """One a scenario, in the plan's order; with several runs each line says which it is of."""
+    found = [(run, line) for run in runs for line in lines(run)]
+    several = len(runs) > 1
+    tables = []
+    for scenario in dict.fromkeys(line.group.facts.scenario for _, line in found):
+        own = [(run, line) for run, line in found if line.group.facts.scenario == scenario]
+        metric = own[0][0].metric(scenario)
+        headings = [heading.replace("mean", f"{metric['name']}: mean") for heading in HEADINGS]
+        rows = [(*_of_run(run, several), *line.cells) for run, line in own]
+        title = f"{scenario}: {metric['name']} ({metric['unit']})"
+        tables.append(Table(title, (*_run_heading(several), *headings), rows, NUMBERS_FROM + several))
+    return tables
+
+
+def result_notes(runs: Sequence[ReportedRun]) -> list[str]:
+    """What has to stand under the results, once each."""
+    own = [line for run in runs for line in (*_named(run, coverage_lines(run.manifest), runs), *notes(run.manifest))]
+    return list(dict.fromkeys((*own, INTERVALS)))
+
+
+def warnings_of(runs: Sequence[ReportedRun]) -> list[str]:
+    """What must not be overlooked."""
+    found = [line for run in runs for line in _named(run, map(str, much_not_its_own(run.manifest)), runs)]
+    unfinished = [run for run in runs if run.status.owed]
+    return [*found, *(f"{run.run_id} is {run.status.state}: {_owed(run)} owed" for run in unfinished)]
+
+
+def _owed(run: ReportedRun) -> str:
+    planned = sum(group.planned for group in run.status.groups)
+    return f"{run.status.owed:,} of {planned:,} episodes"
+
+
+def failure_table(runs: Sequence[ReportedRun]) -> Table | None:
+    """Stage and cause of every failure; None where nothing failed."""
+    several = len(runs) > 1
+    rows = [
+        (*_of_run(run, several), *_failure(failure)) for run in runs for failure in run.manifest["failures"]
+    ]
+    headings = (*_run_heading(several), "scenario", "rubric", "policy", "stage", "cause", "episodes", "the first")
+    return Table("Failed episodes", headings, rows, len(headings)) if rows else None
+
+
+def _failure(failure: Mapping[str, Any]) -> tuple[str, ...]:
+    group = [str(failure[key]) for key in ("scenario", "rubric", "policy", "stage", "cause")]
+    return (*group, f"{failure['n']:,}", failure["first_episodes"][0])
+
+
+def grade_tables(runs: Sequence[ReportedRun]) -> list[Table]:
+    """One a run and grader, each with its source and its coverage."""
+    return [table for run in runs for table in _of_graders(run, several=len(runs) > 1)]
+
+
+def _of_graders(run: ReportedRun, several: bool) -> Iterator[Table]:
+    graders = run.grading.get("graders", ())
+    for grader, title in zip(graders, grader_titles(run.manifest), strict=True):
+        headings = ("scenario", "rubric", "policy", *(f"{name} ({grader['source']}) [95 %]" for name in GRADES), "graded")
+        coverage = {(g["scenario"], g["rubric"], g["policy"]): f"{g['graded']:,} of {g['of']:,}" for g in grader["groups"]}
+        rows = [(*group.facts.name, *_grades(run, group, grader), coverage.get(group.facts.name, "0 of 0")) for group in run.groups]
+        yield Table(f"{run.run_id}: {title}" if several else title, headings, rows, 3)
+
+
+def _grades(run: ReportedRun, group: GroupNumbers, grader: Mapping[str, Any]) -> list[str]:
+    said = [run.judgements.verdicts.get(episode.row.episode_id, ()) for episode in group.completed]
+    own = [[verdict for verdict in verdicts if verdict.grader_id == grader["grader_id"]] for verdicts in said]
+    return [estimate.told(3, "+") for estimate in grade_estimates(own).values()]
+
+
+def judge_lines(runs: Sequence[ReportedRun]) -> list[str]:
+    """What is missing and why, what disagrees, what it took."""
+    return [line for run in runs for line in _named(run, grading_lines(run.manifest), runs)]
+
+
+def _named(run: ReportedRun, told: Iterable[str], runs: Sequence[ReportedRun]) -> list[str]:
+    return [f"{run.run_id}: {line}" if len(runs) > 1 else line for line in told]
+
+
+def _of_run(run: ReportedRun, several: bool) -> tuple[str, ...]:
+    return (run.run_id,) if several else ()
+
+
+def _run_heading(several: bool) -> tuple[str, ...]:
+    return ("run",) if several else ()
