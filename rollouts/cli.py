@@ -44,6 +44,7 @@ for _name, _help in {
     "stop": "End a run that goes on on this machine: what is whole is kept.",
     "verify": "Recompute every number and hash of a run from its shards.",
     "grade": "Grade a run that was played; only what is owed.",
+    "compare": "Compare what policies played on the same seeds, with intervals.",
     "export": "Write the rows of runs in the forms that trainers read.",
     "report": "Make a page of runs: results, plots, evidence, and a player of their episodes.",
     "bench": "Measure our speed beside the bare engine's and the old method's.",

@@ -23,7 +23,14 @@ import aiohttp
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 _FLAGS = (
-    *("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--hide-scrollbars"),
+    *(
+        "--headless=new",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-dev-shm-usage",
+        "--no-first-run",
+        "--hide-scrollbars",
+    ),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync", "--no-default-browser-check"),
 )
 _WAIT_S = 60.0
@@ -57,7 +64,9 @@ class Browser:
             raise
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self._runner.run(self._session.close())
         self._end()
 
@@ -122,7 +131,9 @@ class Browser:
     def open(self, page: Path) -> None:
         """Load it and wait until its stage shows an episode."""
         self.send("Page.navigate", url=page.resolve().as_uri())
-        self.wait_for("document.readyState === 'complete' && document.getElementById('stage-title')?.textContent !== ''")
+        self.wait_for(
+            "document.readyState === 'complete' && document.getElementById('stage-title')?.textContent !== ''"
+        )
 
     def ask(self, expression: str) -> Any:
         """The value of a JavaScript expression; a promise is waited for."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,7 +24,7 @@ READERS = 8
 _STEPS_SHARD = ("steps_shard", "steps_shard_rows", "steps_shard_bytes", "steps_shard_sha256")
 _EPISODE_COLUMNS = (
     *("run_id", "episode_id", "seed", "episode_index", "unit", "status", "stage", "cause", "metric", "steps"),
-    *("n_out_of_schema", "end_reason", "started_at", "ended_at", *_STEPS_SHARD),
+    *("n_out_of_schema", "end_reason", "latency_ms_p50", "latency_ms_p95", "started_at", "ended_at", *_STEPS_SHARD),
 )
 GroupName = tuple[str, str, str]
 
@@ -100,9 +100,10 @@ class UnitRows:
     run_ids: frozenset[str]
 
 
-def read_units(run: CommittedRun) -> Iterator[UnitRows]:
-    """The committed units in order, a few at a time in parallel; memory holds those few without their frames."""
-    units = iter(run.units())
+def read_units(run: CommittedRun, groups: Collection[GroupName] | None = None) -> Iterator[UnitRows]:
+    """The committed units in order, a few at a time in parallel; memory holds those few without their frames. Of
+    `groups` alone, where given."""
+    units = (unit for unit in run.units() if groups is None or (unit.scenario, unit.rubric, unit.policy) in groups)
     with ThreadPoolExecutor(READERS) as readers:
         while some := tuple(islice(units, READERS)):
             yield from readers.map(lambda unit: read_unit(run, unit), some)
@@ -153,4 +154,6 @@ def _episode_row(row: Mapping[str, Any]) -> EpisodeRow:
         stage=row["stage"],
         cause=row["cause"],
         end_reason=row["end_reason"],
+        latency_ms_p50=row["latency_ms_p50"],
+        latency_ms_p95=row["latency_ms_p95"],
     )

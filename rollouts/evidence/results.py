@@ -57,6 +57,8 @@ class EpisodeRow:
     stage: str | None = None
     cause: str | None = None
     end_reason: str | None = None
+    latency_ms_p50: float | None = None
+    latency_ms_p95: float | None = None
 
     @property
     def completed(self) -> bool:

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
+from rollouts.evidence.episode_numbers import EpisodeNumbers
 from rollouts.report.judgements import Verdict
-from rollouts.report.measured import EpisodeNumbers
 
 
 @dataclass(frozen=True, slots=True)

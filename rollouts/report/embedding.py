@@ -1,8 +1,8 @@
 """What goes into the page of single episodes, and what is left out so that it stays small.
 
-    index     a line an episode, with its grades: JSON
-    texts     an episode's decisions column by column: JSON, deflated, base64; opened when the episode is
-    pictures  its frames one after the other, base64
+index     a line an episode, with its grades: JSON
+texts     an episode's decisions column by column: JSON, deflated, base64; opened when the episode is
+pictures  its frames one after the other, base64
 """
 
 from __future__ import annotations

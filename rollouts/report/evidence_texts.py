@@ -18,7 +18,8 @@ def run_facts(run: ReportedRun) -> str:
     decisions = sum(block["n_decisions"] for block in run.manifest["results"])
     more = "".join(f", {coverage[key]:,} {key}" for key in ("failed", "owed") if coverage[key])
     state = f"{run.status.state}{f' ({run.status.cause})' if run.status.cause else ''}"
-    return f"{state}: {coverage['completed']:,} of {coverage['planned']:,} episodes completed{more}; {decisions:,} decisions"
+    done = f"{coverage['completed']:,} of {coverage['planned']:,} episodes completed"
+    return f"{state}: {done}{more}; {decisions:,} decisions"
 
 
 def evidence(run: ReportedRun) -> Iterator[tuple[str, str]]:
@@ -57,7 +58,11 @@ def _scenario(run: ReportedRun, name: str) -> tuple[str, ...]:
     blocks = [block for block in run.manifest["results"] if block["scenario"] == name]
     published = all(block["seeds_published"] for block in blocks)
     seeds = f"{len(blocks[0]['seeds']):,}{' (the published ones)' if published else ''}" if blocks else "-"
-    hashes = [f"{key.removesuffix('_sha256')} {value[:12]}…" for key, value in facts["provenance"].items() if key.endswith("_sha256")]
+    hashes = [
+        f"{key.removesuffix('_sha256')} {value[:12]}…"
+        for key, value in facts["provenance"].items()
+        if key.endswith("_sha256")
+    ]
     metric = facts["metric"]
     cells = (name, f"{metric['name']} ({metric['unit']})", ", ".join(facts["options"]), seeds, ", ".join(hashes) or "-")
     return (*cells, str(facts["tics"]), str(facts["step_cap"]))
@@ -74,7 +79,12 @@ def _policies(run: ReportedRun) -> Table:
 
 def _on_file(run: ReportedRun) -> Table:
     rows = [
-        (name, f"{len(table['shards']):,}", f"{table['rows']:,}", f"{sum(shard['bytes'] for shard in table['shards']):,}")
+        (
+            name,
+            f"{len(table['shards']):,}",
+            f"{table['rows']:,}",
+            f"{sum(shard['bytes'] for shard in table['shards']):,}",
+        )
         for name, table in run.manifest["tables"].items()
     ]
     return Table("Tables on file", ("table", "shards", "rows", "bytes"), rows, 1)

@@ -9,10 +9,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from rollouts.evidence.episode_numbers import EpisodeNumbers
 from rollouts.evidence.table import is_self_check
 from rollouts.metrics import percentile
 from rollouts.report.judgements import Verdict
-from rollouts.report.measured import EpisodeNumbers, GroupNumbers
+from rollouts.report.measured import MeasuredGroup
 from rollouts.report.reported_run import ReportedRun
 from rollouts.statistics.estimates import Estimate, mean, ratio, share
 
@@ -31,11 +32,10 @@ _NONE = "-"
 
 @dataclass(frozen=True)
 class Line:
-    """One group. `agreement` and `brier` are None without a teacher; the ECE has no interval, for a bootstrap's would be
-    biased; `rate` is decisions a second of one actor while it plays."""
+    """One group. `agreement` and `brier` are None without a teacher; of the ECE there is no interval."""
 
     run_id: str
-    group: GroupNumbers
+    group: MeasuredGroup
     unit: str
     metric: Estimate
     sd: float | None
@@ -83,7 +83,7 @@ def lines(run: ReportedRun) -> list[Line]:
     return [_line(run, *found) for found in zip(run.groups, blocks, coverages, strict=True)]
 
 
-def _line(run: ReportedRun, group: GroupNumbers, block: Mapping[str, Any], coverage: Mapping[str, Any]) -> Line:
+def _line(run: ReportedRun, group: MeasuredGroup, block: Mapping[str, Any], coverage: Mapping[str, Any]) -> Line:
     facts, done = group.facts, group.completed
     agreement = block.get("rubric_agreement")
     unit = run.metric(facts.scenario)["unit"]

@@ -10,7 +10,7 @@ from rollouts.evidence.committed_run import CommittedRun
 from rollouts.evidence.status import RunStatus, read_status
 from rollouts.report.episode_rows import EpisodeRows
 from rollouts.report.judgements import Judge, Judgements, no_judgements
-from rollouts.report.measured import GroupNumbers, measure
+from rollouts.report.measured import MeasuredGroup, measure_groups
 from rollouts.run.run_folder import RunFolder
 
 Evidence = Callable[[CommittedRun], Mapping[str, Any]]
@@ -25,7 +25,7 @@ class ReportedRun:
     manifest: Mapping[str, Any]
     status: RunStatus
     rows: EpisodeRows
-    groups: tuple[GroupNumbers, ...]
+    groups: tuple[MeasuredGroup, ...]
     judgements: Judgements
 
     @property
@@ -51,7 +51,7 @@ def read_run(folder: RunFolder, evidence: Evidence, judge: Judge = no_judgements
     run = CommittedRun.open(folder)
     manifest = evidence(run)
     rows = EpisodeRows(folder, shown_credit(manifest.get("grading") or {}))
-    return ReportedRun(run, manifest, read_status(folder), rows, measure(run, rows), judge(run))
+    return ReportedRun(run, manifest, read_status(folder), rows, measure_groups(run, rows), judge(run))
 
 
 def shown_credit(grading: Mapping[str, Any]) -> str | None:

@@ -10,7 +10,7 @@ from rollouts.evidence.grading_table import grader_titles, grading_lines
 from rollouts.evidence.own_answers import much_not_its_own
 from rollouts.evidence.table import coverage_lines, notes
 from rollouts.report.headline import GRADES, HEADINGS, INTERVALS, NUMBERS_FROM, grade_estimates, lines
-from rollouts.report.measured import GroupNumbers
+from rollouts.report.measured import MeasuredGroup
 from rollouts.report.reported_run import ReportedRun
 
 
@@ -60,9 +60,7 @@ def _owed(run: ReportedRun) -> str:
 def failure_table(runs: Sequence[ReportedRun]) -> Table | None:
     """Stage and cause of every failure; None where nothing failed."""
     several = len(runs) > 1
-    rows = [
-        (*_of_run(run, several), *_failure(failure)) for run in runs for failure in run.manifest["failures"]
-    ]
+    rows = [(*_of_run(run, several), *_failure(failure)) for run in runs for failure in run.manifest["failures"]]
     headings = (*_run_heading(several), "scenario", "rubric", "policy", "stage", "cause", "episodes", "the first")
     return Table("Failed episodes", headings, rows, len(headings)) if rows else None
 
@@ -80,13 +78,24 @@ def grade_tables(runs: Sequence[ReportedRun]) -> list[Table]:
 def _of_graders(run: ReportedRun, several: bool) -> Iterator[Table]:
     graders = run.grading.get("graders", ())
     for grader, title in zip(graders, grader_titles(run.manifest), strict=True):
-        headings = ("scenario", "rubric", "policy", *(f"{name} ({grader['source']}) [95 %]" for name in GRADES), "graded")
-        coverage = {(g["scenario"], g["rubric"], g["policy"]): f"{g['graded']:,} of {g['of']:,}" for g in grader["groups"]}
-        rows = [(*group.facts.name, *_grades(run, group, grader), coverage.get(group.facts.name, "0 of 0")) for group in run.groups]
+        headings = (
+            "scenario",
+            "rubric",
+            "policy",
+            *(f"{name} ({grader['source']}) [95 %]" for name in GRADES),
+            "graded",
+        )
+        coverage = {
+            (g["scenario"], g["rubric"], g["policy"]): f"{g['graded']:,} of {g['of']:,}" for g in grader["groups"]
+        }
+        rows = [
+            (*group.facts.name, *_grades(run, group, grader), coverage.get(group.facts.name, "0 of 0"))
+            for group in run.groups
+        ]
         yield Table(f"{run.run_id}: {title}" if several else title, headings, rows, 3)
 
 
-def _grades(run: ReportedRun, group: GroupNumbers, grader: Mapping[str, Any]) -> list[str]:
+def _grades(run: ReportedRun, group: MeasuredGroup, grader: Mapping[str, Any]) -> list[str]:
     said = [run.judgements.verdicts.get(episode.row.episode_id, ()) for episode in group.completed]
     own = [[verdict for verdict in verdicts if verdict.grader_id == grader["grader_id"]] for verdicts in said]
     return [estimate.told(3, "+") for estimate in grade_estimates(own).values()]

@@ -81,7 +81,9 @@ def write_report(runs: Sequence[ReportedRun], place: Place, most_bytes: int) -> 
     plots = draw_plots(runs)
     without = len(render_page(runs, plots, NOTHING_EMBEDDED).encode())
     if without + _MARGIN > most_bytes:
-        raise UsageError(f"--max-mb is {most_bytes / MEGABYTE:g}: plots and tables alone take {without / MEGABYTE:.1f} MB")
+        raise UsageError(
+            f"--max-mb is {most_bytes / MEGABYTE:g}: plots and tables alone take {without / MEGABYTE:.1f} MB"
+        )
     embedded = embed(runs, most_bytes - without - _MARGIN)
     page = render_page(runs, plots, embedded).encode()
     files = {

@@ -18,7 +18,7 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
     for names in (
         "records errors naming importing prompt_files streams hashing scrub settings seeds signals provenance scratch",
         "calls",
-        "scenarios rubrics observation frames metrics calibration meters",
+        "scenarios rubrics observation frames metrics calibration meters statistics",
         "doom policies store",
         "scenario_files read_files",
         "episode realtime plan config config_checks grading_config identity shards",
@@ -28,7 +28,8 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
         "worker worker_log",
         "pools",
         "evidence commits driver",
-        "exports",
+        "comparison",
+        "exports report",
         "progress doctor commands cli entry",
     )
 )
@@ -41,6 +42,9 @@ ONLY_IN = {
     "safetensors": ("rollouts/policies/torch_",),
     "onnxruntime": ("rollouts/policies/onnx_",),
     "transformers": ("rollouts/policies/causal_lm.py",),
+    "scipy": (),
+    "matplotlib": ("rollouts/report/plots/",),
+    "jinja2": ("rollouts/report/page.py",),
     "msgpack": ("rollouts/policies/server_messages.py",),
     "pyarrow": (
         "rollouts/shards/",
@@ -112,7 +116,7 @@ def test_nothing_reads_what_can_be_code() -> None:
 def test_optional_packages_are_imported_late() -> None:
     """Every command imports the registry, every trainer the readers; only who needs the extras may pay for them."""
     loaded = "import sys, rollouts.cli, rollouts.readers; sys.exit({*sys.argv[1:]} & {*sys.modules} or 0)"
-    extras = ("torch", "safetensors", "onnxruntime", "transformers", "datasets")
+    extras = ("torch", "safetensors", "onnxruntime", "transformers", "datasets", "scipy", "matplotlib", "jinja2")
     done = subprocess.run([sys.executable, "-c", loaded, *extras], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ def agreement(series: Sequence[Series]) -> Iterator[Sketch]:
             name="agreement",
             title="Agreement with the rule",
             alt=f"Share of asked decisions that do what the rule prescribes, with 95 % intervals: {told}.",
-            draw=lambda axes: _draw_agreement(axes, known),
+            draw=partial(_draw_agreement, known=known),
             note="Not accuracy: the game has no gold label. Bars: bootstrap over episodes, 95 %.",
         )
 
@@ -44,12 +45,14 @@ def reliability(series: Sequence[Series]) -> Iterator[Sketch]:
     for scenario, groups in by_scenario(series):
         known = [one for one in groups if one.group.calibration.n]
         if known:
-            told = "; ".join(f"{one.name}: ECE {one.group.calibration.ece:.3f} over {one.group.calibration.n:,}" for one in known)
+            told = "; ".join(
+                f"{one.name}: ECE {one.group.calibration.ece:.3f} over {one.group.calibration.n:,}" for one in known
+            )
             yield Sketch(
                 name=f"reliability-{slug(scenario)}",
                 title=f"{scenario}: confidence and agreement",
-                alt=f"Reliability diagram of {scenario}, 15 bins of equal mass. {told} decisions with usable probabilities.",
-                draw=lambda axes, known=known: _draw_reliability(axes, known),
+                alt=f"Reliability diagram of {scenario}, 15 bins of equal mass. {told} usable decisions.",
+                draw=partial(_draw_reliability, groups=known),
                 note="On the diagonal a policy is as often in agreement as it is confident.",
             )
 
@@ -59,7 +62,9 @@ def _draw_reliability(axes: Any, groups: Sequence[Series]) -> None:
     for one in groups:
         bins = one.group.calibration.bins
         points = [(b.confidence / b.n, b.correct / b.n) for b in bins]
-        axes.plot(*zip(*points, strict=True), color=one.colour, marker=one.marker, markersize=4, linewidth=1, label=one.name)
+        axes.plot(
+            *zip(*points, strict=True), color=one.colour, marker=one.marker, markersize=4, linewidth=1, label=one.name
+        )
     axes.set_xlim(-0.03, 1.03)
     axes.set_ylim(-0.03, 1.03)
     axes.set_xlabel("probability of the policy's own choice")
@@ -77,8 +82,9 @@ def latency(series: Sequence[Series]) -> Iterator[Sketch]:
             name="latency",
             title="Time to an answer",
             alt=f"Cumulative distribution of decision latency, log scale. {told}.",
-            draw=lambda axes: _draw_latency(axes, timed),
-            note="The request that was answered, without queue, failed tries and pauses." + (f" Not shown: {untimed}." if untimed else ""),
+            draw=partial(_draw_latency, timed=timed),
+            note="The request that was answered, without queue, failed tries and pauses."
+            + (f" Not shown: {untimed}." if untimed else ""),
         )
 
 
@@ -91,7 +97,13 @@ def _draw_latency(axes: Any, timed: Sequence[Series]) -> None:
     for number, one in enumerate(timed):
         shares = np.linspace(0, 100, 201)
         style = ("-", "--", "-.", ":")[number % 4]
-        axes.plot(np.percentile(one.group.latency_ms, shares), shares / 100, style, color=one.colour, label=f"{one.name}, {one.scenario}")
+        axes.plot(
+            np.percentile(one.group.latency_ms, shares),
+            shares / 100,
+            style,
+            color=one.colour,
+            label=f"{one.name}, {one.scenario}",
+        )
     axes.set_xscale("log")
     axes.set_xlabel("ms")
     axes.set_ylabel("share of decisions")
@@ -101,16 +113,21 @@ def _draw_latency(axes: Any, timed: Sequence[Series]) -> None:
 def actions(series: Sequence[Series]) -> Iterator[Sketch]:
     for scenario, groups in by_scenario(series):
         bars = [(one.name, one.group.actions.sent) for one in groups if one.group.actions.sent]
-        teachers = sum((one.group.actions.teacher for one in groups if one.group.facts.has_teacher), start=Counter[str | None]())
+        teachers = sum(
+            (one.group.actions.teacher for one in groups if one.group.facts.has_teacher), start=Counter[str | None]()
+        )
         bars += [("the rule, asked there", teachers)] if teachers else []
         if bars:
             options = groups[0].run.manifest["scenarios"][scenario]["options"]
             yield Sketch(
                 name=f"actions-{slug(scenario)}",
                 title=f"{scenario}: actions sent",
-                alt=f"Shares of actions in {scenario}. " + " ".join(f"{name}: {_shares(found)}." for name, found in bars),
-                draw=lambda axes, bars=bars, options=options: _draw_actions(axes, bars, options),
-                note="The last bar: what the rule prescribes in the states that these policies came to." if teachers else "",
+                alt=f"Shares of actions in {scenario}. "
+                + " ".join(f"{name}: {_shares(found)}." for name, found in bars),
+                draw=partial(_draw_actions, bars=bars, options=options),
+                note="The last bar: what the rule prescribes in the states that these policies came to."
+                if teachers
+                else "",
                 height=max(HEIGHT * 0.7, 1.4 + 0.35 * len(bars)),
             )
 
@@ -138,12 +155,15 @@ def out_of_schema(series: Sequence[Series]) -> Iterator[Sketch]:
     found = [(one, causes) for one in series if (causes := _causes(one))]
     if found:
         names = sorted({cause for _, causes in found for cause in causes})
-        told = "; ".join(f"{one.scenario} {one.name}: " + ", ".join(f"{n:,} {cause}" for cause, n in causes.items()) for one, causes in found)
+        told = "; ".join(
+            f"{one.scenario} {one.name}: " + ", ".join(f"{n:,} {cause}" for cause, n in causes.items())
+            for one, causes in found
+        )
         yield Sketch(
             name="out-of-schema",
             title="Answers that were none, by cause",
             alt=f"Out-of-schema decisions by cause. {told}.",
-            draw=lambda axes: _draw_causes(axes, found, names),
+            draw=partial(_draw_causes, found=found, names=names),
             note="The first option was sent in their place.",
             height=max(HEIGHT * 0.7, 1.4 + 0.35 * len(found)),
         )

@@ -1,4 +1,4 @@
-"""How plots look, and from a drawn figure to its files. Texts are near black, which the page takes for its own colour."""
+"""How plots look, and from a drawn figure to its files. Texts are near black: there the page puts its own colour."""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from rollouts.naming import slug
@@ -34,7 +35,7 @@ def _of_grader(own: Sequence[Series], grader: Mapping[str, Any], several: bool) 
             name=f"grades-{slug(grader['grader_id'])}{run}",
             title=f"R and its axes ({short(grader['grader_id'])})",
             alt=f"R and axes of {who}, {coverage}, means with 95 % intervals over episodes. {told}.",
-            draw=lambda axes: _draw_grades(axes, known),
+            draw=partial(_draw_grades, known=known),
             note=f"Source: {grader['source']}. {coverage[0].upper()}{coverage[1:]}; the ungraded are in no mean.",
         )
 
@@ -73,7 +74,7 @@ def cost(runs: Sequence[ReportedRun]) -> Iterator[Sketch]:
         name="cost",
         title="What the models took",
         alt=f"{'Cost in USD' if priced else 'Tokens'} by who asked. {told}.",
-        draw=lambda axes: _draw_cost(axes, asked, priced),
+        draw=partial(_draw_cost, asked=asked, priced=priced),
         note="" if priced else "Tokens: not every call has a known price.",
         height=max(HEIGHT * 0.6, 1.3 + 0.4 * len(asked)),
     )

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
+from rollouts.evidence.episode_numbers import EpisodeNumbers
 from rollouts.naming import counted, slug
 from rollouts.report.headline import finite_metric, metric_estimate
-from rollouts.report.measured import EpisodeNumbers
 from rollouts.report.plots.drawing import Sketch, legend
 from rollouts.report.plots.series import Series, by_scenario
 from rollouts.statistics.library import scipy_stats
@@ -24,8 +25,8 @@ def metric_by_seed(series: Sequence[Series]) -> Iterator[Sketch]:
         yield Sketch(
             name=f"metric-{slug(scenario)}",
             title=f"{scenario}: {metric['name']} by seed",
-            alt=f"{metric['name']} ({metric['unit']}) of {scenario} by seed, a point an episode. {_means(groups, metric)}",
-            draw=lambda axes, groups=groups, seeds=seeds, metric=metric: _draw_metric(axes, groups, seeds, metric),
+            alt=f"{metric['name']} ({metric['unit']}) of {scenario} by seed. {_means(groups, metric)}",
+            draw=partial(_draw_metric, groups=groups, seeds=seeds, metric=metric),
             note="A point an episode; lines are means over episodes.",
         )
 
@@ -34,13 +35,19 @@ def _draw_metric(axes: Any, groups: Sequence[Series], seeds: Sequence[int], metr
     place = {seed: number for number, seed in enumerate(seeds)}
     for number, one in enumerate(groups):
         aside = (number - (len(groups) - 1) / 2) * min(0.16, 0.7 / len(groups))
-        points = [(place[e.row.seed] + aside, value) for e in one.group.completed if (value := finite_metric(e)) is not None]
-        axes.scatter(*zip(*points, strict=True), s=14, color=one.colour, marker=one.marker, label=one.name) if points else None
+        points = [
+            (place[e.row.seed] + aside, value) for e in one.group.completed if (value := finite_metric(e)) is not None
+        ]
+        axes.scatter(
+            *zip(*points, strict=True), s=14, color=one.colour, marker=one.marker, label=one.name
+        ) if points else None
         mean = metric_estimate(one.group.completed, metric["unit"]).value
         if mean is not None:
             axes.axhline(mean, color=one.colour, linewidth=0.9, alpha=0.7)
     if len(seeds) <= SEEDS_NAMED:
-        axes.set_xticks(range(len(seeds)), [f"…{seed % 1000:03d}" if seed >= 100_000 else str(seed) for seed in seeds], rotation=90)
+        axes.set_xticks(
+            range(len(seeds)), [f"…{seed % 1000:03d}" if seed >= 100_000 else str(seed) for seed in seeds], rotation=90
+        )
     axes.set_xlabel("seed" if len(seeds) <= SEEDS_NAMED else f"{counted(len(seeds), 'seed')}, in the plan's order")
     axes.set_ylabel(f"{metric['name']} ({metric['unit']})")
     legend(axes)
@@ -59,7 +66,7 @@ def survival(series: Sequence[Series]) -> Iterator[Sketch]:
                 name=f"survival-{slug(scenario)}",
                 title=f"{scenario}: episodes still going",
                 alt=f"Share of {scenario}'s episodes still going, by decisions. {_ends(played)}",
-                draw=lambda axes, played=played: _draw_survival(axes, played),
+                draw=partial(_draw_survival, groups=played),
                 note="Kaplan-Meier: time limit and step cap (marked |) cut an episode off, they do not end it.",
             )
 

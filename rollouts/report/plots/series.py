@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from rollouts.report.measured import GroupNumbers
+from rollouts.report.measured import MeasuredGroup
 from rollouts.report.plots.drawing import COLOURS, MARKERS
 from rollouts.report.reported_run import ReportedRun
 
@@ -17,7 +17,7 @@ class Series:
     """One group; `name` tells it from the others of its scenario."""
 
     run: ReportedRun
-    group: GroupNumbers
+    group: MeasuredGroup
     name: str
     colour: str
     marker: str
@@ -49,7 +49,7 @@ def short(name: str) -> str:
     return name if len(name) <= LONGEST_NAME else f"{name[: half - 1]}…{name[-half:]}"
 
 
-def _name(run: ReportedRun, group: GroupNumbers, with_run: bool, with_rubric: bool) -> str:
+def _name(run: ReportedRun, group: MeasuredGroup, with_run: bool, with_rubric: bool) -> str:
     parts = [short(group.facts.policy)]
     parts += [group.facts.rubric] if with_rubric else []
     parts += [short(run.run_id)] if with_run else []
