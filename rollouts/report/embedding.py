@@ -135,11 +135,11 @@ def _texts(runs: Sequence[ReportedRun], listed: Sequence[Candidate], room: int) 
 def _text(rows: EpisodeRows, episode_id: str, summaries: Iterable[Summary]) -> str:
     columns, disagrees = rows.shown(episode_id)
     told = {
-        "columns": columns,
+        "columns": {name: [_cut(value) for value in values] for name, values in columns.items()},
         "disagrees": [int(flag) for flag in disagrees],
         "summaries": [dataclasses.asdict(summary) for summary in summaries],
     }
-    return _base64(zlib.compress(json.dumps(_plain(told), separators=(",", ":")).encode(), _LEVEL))
+    return _base64(zlib.compress(_json(told).encode(), _LEVEL))
 
 
 def _pictures(
@@ -184,21 +184,30 @@ def _left_out(
         yield f"texts are cut after {LONGEST_TEXT:,} characters; messages and token log-probabilities are in the shards"
 
 
+def _json(value: Any) -> str:
+    """JSON has no word for a number that is none: it becomes its name, which is rare."""
+    try:
+        return json.dumps(value, separators=(",", ":"), allow_nan=False)
+    except ValueError:
+        return json.dumps(_plain(value), separators=(",", ":"))
+
+
 def _plain(value: Any) -> Any:
-    """What JSON has: a number that is none as its name, long texts cut with a mark."""
+    """What JSON has, long texts cut with a mark."""
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if isinstance(value, Mapping):
         return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
-    return _cut(value) if isinstance(value, str) else value
+    return _cut(value)
 
 
-def _cut(text: str) -> str:
-    if len(text) <= LONGEST_TEXT:
-        return text
-    return f"{text[:LONGEST_TEXT]} … ({len(text) - LONGEST_TEXT:,} characters more)"
+def _cut(value: Any) -> Any:
+    """A text at most so long, with a mark; anything else as it is."""
+    if not isinstance(value, str) or len(value) <= LONGEST_TEXT:
+        return value
+    return f"{value[:LONGEST_TEXT]} … ({len(value) - LONGEST_TEXT:,} characters more)"
 
 
 def _base64(data: bytes) -> str:

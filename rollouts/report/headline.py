@@ -32,11 +32,11 @@ _NONE = "-"
 
 @dataclass(frozen=True)
 class Line:
-    """One group. `agreement` and `brier` are None without a teacher; of the ECE there is no interval."""
+    """One group of a run. `agreement` and `brier` are None without a teacher; the ECE has no interval. `grades`:
+    grader id → R and its axes, see `grade_estimates`."""
 
-    run_id: str
+    run: ReportedRun
     group: MeasuredGroup
-    unit: str
     metric: Estimate
     sd: float | None
     coverage: Mapping[str, Any]
@@ -47,6 +47,7 @@ class Line:
     n_out_of_schema: int
     n_decisions: int
     self_check: bool
+    grades: Mapping[str, Mapping[str, Estimate]]
 
     @property
     def cells(self) -> tuple[str, ...]:
@@ -89,9 +90,8 @@ def _line(run: ReportedRun, group: MeasuredGroup, block: Mapping[str, Any], cove
     unit = run.metric(facts.scenario)["unit"]
     steps = [episode.row.steps for episode in done]
     return Line(
-        run_id=run.run_id,
+        run=run,
         group=group,
-        unit=unit,
         metric=metric_estimate(done, unit),
         sd=block[f"{facts.metric_name}_aggregate"]["sd"],
         coverage=coverage,
@@ -102,7 +102,13 @@ def _line(run: ReportedRun, group: MeasuredGroup, block: Mapping[str, Any], cove
         n_out_of_schema=block["n_out_of_schema"],
         n_decisions=block["n_decisions"],
         self_check=is_self_check(block),
+        grades={grader["grader_id"]: _grades(run, done, grader["grader_id"]) for grader in run.graders},
     )
+
+
+def _grades(run: ReportedRun, episodes: Iterable[EpisodeNumbers], grader_id: str) -> dict[str, Estimate]:
+    said = [run.judgements.verdicts.get(episode.row.episode_id, ()) for episode in episodes]
+    return grade_estimates([[verdict for verdict in of if verdict.grader_id == grader_id] for of in said])
 
 
 def metric_estimate(episodes: Iterable[EpisodeNumbers], unit: str) -> Estimate:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from rollouts.evidence.card import markdown_table, plain
 from rollouts.report.evidence_texts import run_facts
-from rollouts.report.page import page_title
-from rollouts.report.plots.drawing import Plot
-from rollouts.report.reported_run import ReportedRun
+from rollouts.report.report import Report
 from rollouts.report.tables import (
     Table,
     failure_table,
@@ -20,23 +18,24 @@ from rollouts.report.tables import (
 )
 
 
-def render_markdown(runs: Sequence[ReportedRun], plots: Sequence[Plot], folder: str) -> str:
+def render_markdown(report: Report, folder: str) -> str:
     """`folder` is where the plots' files lie, as seen from here."""
-    return "\n\n".join(_sections(runs, plots, folder)) + "\n"
+    return "\n\n".join(_sections(report, folder)) + "\n"
 
 
-def _sections(runs: Sequence[ReportedRun], plots: Sequence[Plot], folder: str) -> Iterator[str]:
-    yield f"# {plain(page_title(runs))}"
+def _sections(report: Report, folder: str) -> Iterator[str]:
+    runs = report.runs
+    yield f"# {plain(report.title)}"
     yield _listed(f"{run.run_id}: {run_facts(run)}" for run in runs)
     yield from (f"**{plain(warning)}**" for warning in warnings_of(runs))
-    yield from map(_table, result_tables(runs))
+    yield from map(_table, result_tables(report.lines))
     yield _listed(result_notes(runs))
     if (failures := failure_table(runs)) is not None:
         yield _table(failures)
-    yield from map(_table, grade_tables(runs))
+    yield from map(_table, grade_tables(runs, report.lines))
     if told := judge_lines(runs):
         yield _listed(told)
-    yield from (f"![{plain(plot.alt)}]({folder}/{plot.name}.png)" for plot in plots)
+    yield from (f"![{plain(plot.alt)}]({folder}/{plot.name}.png)" for plot in report.plots)
     yield _listed(f"{run.run_id}: identity sha256 {run.manifest['identity_sha256']}" for run in runs)
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Sequence
 from importlib import resources
 from typing import Any
 
@@ -18,7 +17,7 @@ from markupsafe import Markup
 
 from rollouts.report.embedding import Embedded
 from rollouts.report.evidence_texts import evidence, evidence_details, evidence_tables, run_facts
-from rollouts.report.plots.drawing import Plot
+from rollouts.report.report import Report
 from rollouts.report.reported_run import ReportedRun
 from rollouts.report.tables import failure_table, grade_tables, judge_lines, result_notes, result_tables, warnings_of
 
@@ -28,8 +27,9 @@ _FOOTER = "Made by doom-rollouts from committed rows. This file asks for nothing
 _NEVER_IN_HTML = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
 
 
-def render_page(runs: Sequence[ReportedRun], plots: Sequence[Plot], embedded: Embedded) -> str:
+def render_page(report: Report, embedded: Embedded) -> str:
     """The whole file."""
+    runs = report.runs
     files = resources.files("rollouts.report") / "page"
     script = _script(files)
     environment = jinja2.Environment(
@@ -40,27 +40,23 @@ def render_page(runs: Sequence[ReportedRun], plots: Sequence[Plot], embedded: Em
         lstrip_blocks=True,
     )
     return environment.get_template("report.html.j2").render(
-        title=page_title(runs),
+        title=report.title,
         style=Markup((files / "style.css").read_text(encoding="utf-8")),
         script=Markup(script),
         script_hash=_hash(script),
         runs=[_of_run(run) for run in runs],
         warnings=warnings_of(runs),
-        tables=result_tables(runs),
+        tables=result_tables(report.lines),
         notes=result_notes(runs),
         failures=failure_table(runs),
-        plots=plots,
-        graders=grade_tables(runs),
+        plots=report.plots,
+        graders=grade_tables(runs, report.lines),
         grading_lines=judge_lines(runs),
         left_out=embedded.left_out,
         index=script_json(embedded.index),
         parts=embedded.parts,
         footer=_FOOTER,
     )
-
-
-def page_title(runs: Sequence[ReportedRun]) -> str:
-    return runs[0].run_id if len(runs) == 1 else f"{len(runs)} runs"
 
 
 def script_json(value: Any) -> str:

@@ -37,6 +37,12 @@ class ReportedRun:
         return self.manifest.get("grading") or {}
 
     @property
+    def graders(self) -> Sequence[Mapping[str, Any]]:
+        """The manifest's, a line each."""
+        found: Sequence[Mapping[str, Any]] = self.grading.get("graders", ())
+        return found
+
+    @property
     def credit_id(self) -> str | None:
         return shown_credit(self.grading)
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from rollouts.evidence.grading_table import grader_titles, grading_lines
 from rollouts.evidence.own_answers import much_not_its_own
 from rollouts.evidence.table import coverage_lines, notes
-from rollouts.report.headline import GRADES, HEADINGS, INTERVALS, NUMBERS_FROM, grade_estimates, lines
-from rollouts.report.measured import MeasuredGroup
+from rollouts.report.headline import GRADES, HEADINGS, INTERVALS, NUMBERS_FROM, Line
 from rollouts.report.reported_run import ReportedRun
 
 
@@ -24,16 +23,15 @@ class Table:
     numbers_from: int
 
 
-def result_tables(runs: Sequence[ReportedRun]) -> list[Table]:
+def result_tables(lines: Sequence[Line]) -> list[Table]:
     """One a scenario, in the plan's order; with several runs each line says which it is of."""
-    found = [(run, line) for run in runs for line in lines(run)]
-    several = len(runs) > 1
+    several = len({line.run.run_id for line in lines}) > 1
     tables = []
-    for scenario in dict.fromkeys(line.group.facts.scenario for _, line in found):
-        own = [(run, line) for run, line in found if line.group.facts.scenario == scenario]
-        metric = own[0][0].metric(scenario)
+    for scenario in dict.fromkeys(line.group.facts.scenario for line in lines):
+        own = [line for line in lines if line.group.facts.scenario == scenario]
+        metric = own[0].run.metric(scenario)
         headings = [heading.replace("mean", f"{metric['name']}: mean") for heading in HEADINGS]
-        rows = [(*_of_run(run, several), *line.cells) for run, line in own]
+        rows = [(*_of_run(line.run, several), *line.cells) for line in own]
         title = f"{scenario}: {metric['name']} ({metric['unit']})"
         tables.append(Table(title, (*_run_heading(several), *headings), rows, NUMBERS_FROM + several))
     return tables
@@ -70,35 +68,28 @@ def _failure(failure: Mapping[str, Any]) -> tuple[str, ...]:
     return (*group, f"{failure['n']:,}", failure["first_episodes"][0])
 
 
-def grade_tables(runs: Sequence[ReportedRun]) -> list[Table]:
+def grade_tables(runs: Sequence[ReportedRun], lines: Sequence[Line]) -> list[Table]:
     """One a run and grader, each with its source and its coverage."""
-    return [table for run in runs for table in _of_graders(run, several=len(runs) > 1)]
+    several = len(runs) > 1
+    return [
+        _of_grader(grader, f"{run.run_id}: {title}" if several else title, [line for line in lines if line.run is run])
+        for run in runs
+        for grader, title in zip(run.graders, grader_titles(run.manifest), strict=True)
+    ]
 
 
-def _of_graders(run: ReportedRun, several: bool) -> Iterator[Table]:
-    graders = run.grading.get("graders", ())
-    for grader, title in zip(graders, grader_titles(run.manifest), strict=True):
-        headings = (
-            "scenario",
-            "rubric",
-            "policy",
-            *(f"{name} ({grader['source']}) [95 %]" for name in GRADES),
-            "graded",
+def _of_grader(grader: Mapping[str, Any], title: str, lines: Sequence[Line]) -> Table:
+    headings = ("scenario", "rubric", "policy", *(f"{name} ({grader['source']}) [95 %]" for name in GRADES), "graded")
+    graded = {(g["scenario"], g["rubric"], g["policy"]): f"{g['graded']:,} of {g['of']:,}" for g in grader["groups"]}
+    rows = [
+        (
+            *line.group.facts.name,
+            *(estimate.told(3, "+") for estimate in line.grades[grader["grader_id"]].values()),
+            graded.get(line.group.facts.name, "0 of 0"),
         )
-        coverage = {
-            (g["scenario"], g["rubric"], g["policy"]): f"{g['graded']:,} of {g['of']:,}" for g in grader["groups"]
-        }
-        rows = [
-            (*group.facts.name, *_grades(run, group, grader), coverage.get(group.facts.name, "0 of 0"))
-            for group in run.groups
-        ]
-        yield Table(f"{run.run_id}: {title}" if several else title, headings, rows, 3)
-
-
-def _grades(run: ReportedRun, group: MeasuredGroup, grader: Mapping[str, Any]) -> list[str]:
-    said = [run.judgements.verdicts.get(episode.row.episode_id, ()) for episode in group.completed]
-    own = [[verdict for verdict in verdicts if verdict.grader_id == grader["grader_id"]] for verdicts in said]
-    return [estimate.told(3, "+") for estimate in grade_estimates(own).values()]
+        for line in lines
+    ]
+    return Table(title, headings, rows, 3)
 
 
 def judge_lines(runs: Sequence[ReportedRun]) -> list[str]:

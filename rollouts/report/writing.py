@@ -11,7 +11,8 @@ from rollouts.errors import UsageError
 from rollouts.report.embedding import Embedded, embed
 from rollouts.report.markdown import render_markdown
 from rollouts.report.page import render_page
-from rollouts.report.plots.all import draw_plots
+from rollouts.report.plots.drawing import Plot
+from rollouts.report.report import make_report
 from rollouts.report.reported_run import ReportedRun
 from rollouts.store.storage import Storage, open_storage
 
@@ -78,19 +79,19 @@ class Written:
 def write_report(runs: Sequence[ReportedRun], place: Place, most_bytes: int) -> Written:
     """Write all of it, over what was there; the page has at most `most_bytes`. Errors: `StorageError`; `UsageError`
     where plots and tables alone are larger."""
-    plots = draw_plots(runs)
-    without = len(render_page(runs, plots, NOTHING_EMBEDDED).encode())
+    report = make_report(runs)
+    without = len(render_page(report, NOTHING_EMBEDDED).encode())
     if without + _MARGIN > most_bytes:
         raise UsageError(
             f"--max-mb is {most_bytes / MEGABYTE:g}: plots and tables alone take {without / MEGABYTE:.1f} MB"
         )
     embedded = embed(runs, most_bytes - without - _MARGIN)
-    page = render_page(runs, plots, embedded).encode()
+    page = render_page(report, embedded).encode()
     files = {
         place.path(place.name): page,
-        place.path(place.markdown): render_markdown(runs, plots, place.files).encode(errors="replace"),
+        place.path(place.markdown): render_markdown(report, place.files).encode(errors="replace"),
     }
-    pictures = {place.path(place.files, f"{name}"): data for name, data in _pictures(plots)}
+    pictures = {place.path(place.files, name): data for name, data in _pictures(report.plots)}
     for path, data in {**pictures, **files}.items():
         place.storage.write_bytes(path, data)
     return Written(
@@ -102,7 +103,7 @@ def write_report(runs: Sequence[ReportedRun], place: Place, most_bytes: int) -> 
     )
 
 
-def _pictures(plots: Sequence[Any]) -> Iterator[tuple[str, bytes]]:
+def _pictures(plots: Sequence[Plot]) -> Iterator[tuple[str, bytes]]:
     for plot in plots:
         yield f"{plot.name}.svg", plot.svg.encode()
         yield f"{plot.name}.png", plot.png

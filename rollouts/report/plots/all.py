@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from rollouts.report.headline import Line
 from rollouts.report.plots import answers, grades, outcomes
 from rollouts.report.plots.drawing import Plot, Sketch, finished
-from rollouts.report.plots.series import series_of
+from rollouts.report.plots.series import Series, series_of
 from rollouts.report.reported_run import ReportedRun
 
 
-def draw_plots(runs: Sequence[ReportedRun]) -> list[Plot]:
+def draw_plots(runs: Sequence[ReportedRun], lines: Sequence[Line]) -> list[Plot]:
     """Those that have something to show."""
-    return [finished(sketch) for sketch in _sketches(runs)]
+    return [finished(sketch) for sketch in _sketches(runs, series_of(lines))]
 
 
-def _sketches(runs: Sequence[ReportedRun]) -> Iterator[Sketch]:
-    series = series_of(runs)
+def _sketches(runs: Sequence[ReportedRun], series: Sequence[Series]) -> Iterator[Sketch]:
     yield from outcomes.metric_by_seed(series)
     yield from outcomes.survival(series)
     yield from answers.agreement(series)

@@ -11,7 +11,6 @@ import numpy as np
 
 from rollouts.metrics import percentile
 from rollouts.naming import counted, slug
-from rollouts.report.headline import agreement_estimate
 from rollouts.report.plots.drawing import COLOURS, HEIGHT, INK, Sketch, error_bar, legend
 from rollouts.report.plots.series import Series, by_scenario, short
 
@@ -19,8 +18,8 @@ NOTHING = "nothing sent"
 
 
 def agreement(series: Sequence[Series]) -> Iterator[Sketch]:
-    found = [(one, agreement_estimate(one.group.completed)) for one in series if one.group.facts.has_teacher]
-    known = [(one, estimate) for one, estimate in found if estimate.value is not None]
+    found = [(one, one.line.agreement) for one in series]
+    known = [(one, estimate) for one, estimate in found if estimate is not None and estimate.value is not None]
     if known:
         told = "; ".join(f"{one.scenario} {one.name} {estimate.told(3)}" for one, estimate in known)
         yield Sketch(
@@ -105,6 +104,8 @@ def _draw_latency(axes: Any, timed: Sequence[Series]) -> None:
             label=f"{one.name}, {one.scenario}",
         )
     axes.set_xscale("log")
+    axes.xaxis.set_major_formatter("{x:g}")
+    axes.xaxis.set_minor_formatter("")
     axes.set_xlabel("ms")
     axes.set_ylabel("share of decisions")
     legend(axes, columns=1)
@@ -170,11 +171,7 @@ def out_of_schema(series: Sequence[Series]) -> Iterator[Sketch]:
 
 
 def _causes(one: Series) -> dict[str, int]:
-    facts = one.group.facts
-    for coverage in one.run.manifest["coverage"]["groups"]:
-        if (coverage["scenario"], coverage["rubric"], coverage["policy"]) == facts.name:
-            return dict(coverage["out_of_schema_by_cause"])
-    return {}
+    return dict(one.line.coverage["out_of_schema_by_cause"])
 
 
 def _draw_causes(axes: Any, found: Sequence[tuple[Series, dict[str, int]]], names: Sequence[str]) -> None:

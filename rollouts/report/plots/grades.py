@@ -7,8 +7,7 @@ from functools import partial
 from typing import Any
 
 from rollouts.naming import slug
-from rollouts.report.headline import GRADES, grade_estimates
-from rollouts.report.judgements import Verdict
+from rollouts.report.headline import GRADES
 from rollouts.report.plots.drawing import COLOURS, HEIGHT, INK, Sketch, error_bar, legend
 from rollouts.report.plots.series import Series, short
 from rollouts.report.reported_run import ReportedRun
@@ -19,12 +18,12 @@ def grades(series: Sequence[Series]) -> Iterator[Sketch]:
     """One a grader: values of different sources are never pooled."""
     for run in dict.fromkeys(id(one.run) for one in series):
         own = [one for one in series if id(one.run) == run]
-        for grader in own[0].run.grading.get("graders", ()):
+        for grader in own[0].run.graders:
             yield from _of_grader(own, grader, several=len(own) < len(series))
 
 
 def _of_grader(own: Sequence[Series], grader: Mapping[str, Any], several: bool) -> Iterator[Sketch]:
-    found = [(one, estimates_of(one, grader["grader_id"])) for one in own]
+    found = [(one, one.line.grades[grader["grader_id"]]) for one in own]
     known = [(one, estimates) for one, estimates in found if estimates["R"].value is not None]
     who = f"{grader['source']} {grader['grader_id']}"
     coverage = f"graded {grader['graded']:,} of {grader['of']:,}"
@@ -40,17 +39,7 @@ def _of_grader(own: Sequence[Series], grader: Mapping[str, Any], several: bool) 
         )
 
 
-def estimates_of(one: Series, grader_id: str) -> dict[str, Estimate]:
-    """R and the axes of one grader over the group's episodes."""
-    return grade_estimates([list(_by(one, episode.row.episode_id, grader_id)) for episode in one.group.completed])
-
-
-def _by(one: Series, episode_id: str, grader_id: str) -> Iterator[Verdict]:
-    found = one.run.judgements.verdicts.get(episode_id, ())
-    return (verdict for verdict in found if verdict.grader_id == grader_id)
-
-
-def _draw_grades(axes: Any, known: Sequence[tuple[Series, dict[str, Estimate]]]) -> None:
+def _draw_grades(axes: Any, known: Sequence[tuple[Series, Mapping[str, Estimate]]]) -> None:
     for number, (one, estimates) in enumerate(known):
         aside = (number - (len(known) - 1) / 2) * min(0.14, 0.7 / len(known))
         for place, name in enumerate(GRADES):

@@ -8,7 +8,7 @@ from typing import Any
 
 from rollouts.evidence.episode_numbers import EpisodeNumbers
 from rollouts.naming import counted, slug
-from rollouts.report.headline import finite_metric, metric_estimate
+from rollouts.report.headline import finite_metric
 from rollouts.report.plots.drawing import Sketch, legend
 from rollouts.report.plots.series import Series, by_scenario
 from rollouts.statistics.library import scipy_stats
@@ -25,7 +25,7 @@ def metric_by_seed(series: Sequence[Series]) -> Iterator[Sketch]:
         yield Sketch(
             name=f"metric-{slug(scenario)}",
             title=f"{scenario}: {metric['name']} by seed",
-            alt=f"{metric['name']} ({metric['unit']}) of {scenario} by seed. {_means(groups, metric)}",
+            alt=f"{metric['name']} ({metric['unit']}) of {scenario} by seed. {_means(groups)}",
             draw=partial(_draw_metric, groups=groups, seeds=seeds, metric=metric),
             note="A point an episode; lines are means over episodes.",
         )
@@ -41,9 +41,8 @@ def _draw_metric(axes: Any, groups: Sequence[Series], seeds: Sequence[int], metr
         axes.scatter(
             *zip(*points, strict=True), s=14, color=one.colour, marker=one.marker, label=one.name
         ) if points else None
-        mean = metric_estimate(one.group.completed, metric["unit"]).value
-        if mean is not None:
-            axes.axhline(mean, color=one.colour, linewidth=0.9, alpha=0.7)
+        if one.line.metric.value is not None:
+            axes.axhline(one.line.metric.value, color=one.colour, linewidth=0.9, alpha=0.7)
     if len(seeds) <= SEEDS_NAMED:
         axes.set_xticks(
             range(len(seeds)), [f"…{seed % 1000:03d}" if seed >= 100_000 else str(seed) for seed in seeds], rotation=90
@@ -53,8 +52,8 @@ def _draw_metric(axes: Any, groups: Sequence[Series], seeds: Sequence[int], metr
     legend(axes)
 
 
-def _means(groups: Sequence[Series], metric: Mapping[str, str]) -> str:
-    told = [f"{one.name} {metric_estimate(one.group.completed, metric['unit']).told()}" for one in groups]
+def _means(groups: Sequence[Series]) -> str:
+    told = [f"{one.name} {one.line.metric.told()}" for one in groups]
     return f"Means with 95 % intervals: {'; '.join(told)}."
 
 

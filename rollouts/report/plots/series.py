@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from rollouts.report.headline import Line
 from rollouts.report.measured import MeasuredGroup
 from rollouts.report.plots.drawing import COLOURS, MARKERS
 from rollouts.report.reported_run import ReportedRun
@@ -16,25 +17,33 @@ LONGEST_NAME = 28
 class Series:
     """One group; `name` tells it from the others of its scenario."""
 
-    run: ReportedRun
-    group: MeasuredGroup
+    line: Line
     name: str
     colour: str
     marker: str
+
+    @property
+    def run(self) -> ReportedRun:
+        return self.line.run
+
+    @property
+    def group(self) -> MeasuredGroup:
+        return self.line.group
 
     @property
     def scenario(self) -> str:
         return self.group.facts.scenario
 
 
-def series_of(runs: Sequence[ReportedRun]) -> list[Series]:
+def series_of(lines: Sequence[Line]) -> list[Series]:
     """Colours go by what the name says, so that a policy keeps its colour over scenarios."""
-    rubrics = {group.facts.rubric for run in runs for group in run.groups}
-    named = [(run, group, _name(run, group, len(runs) > 1, len(rubrics) > 1)) for run in runs for group in run.groups]
-    place = {name: number for number, name in enumerate(dict.fromkeys(name for _, _, name in named))}
+    several = len({line.run.run_id for line in lines}) > 1
+    rubrics = len({line.group.facts.rubric for line in lines}) > 1
+    names = [_name(line, several, rubrics) for line in lines]
+    place = {name: number for number, name in enumerate(dict.fromkeys(names))}
     return [
-        Series(run, group, name, COLOURS[place[name] % len(COLOURS)], MARKERS[place[name] % len(MARKERS)])
-        for run, group, name in named
+        Series(line, name, COLOURS[place[name] % len(COLOURS)], MARKERS[place[name] % len(MARKERS)])
+        for line, name in zip(lines, names, strict=True)
     ]
 
 
@@ -49,8 +58,8 @@ def short(name: str) -> str:
     return name if len(name) <= LONGEST_NAME else f"{name[: half - 1]}…{name[-half:]}"
 
 
-def _name(run: ReportedRun, group: MeasuredGroup, with_run: bool, with_rubric: bool) -> str:
-    parts = [short(group.facts.policy)]
-    parts += [group.facts.rubric] if with_rubric else []
-    parts += [short(run.run_id)] if with_run else []
+def _name(line: Line, with_run: bool, with_rubric: bool) -> str:
+    parts = [short(line.group.facts.policy)]
+    parts += [line.group.facts.rubric] if with_rubric else []
+    parts += [short(line.run.run_id)] if with_run else []
     return ", ".join(parts)
