@@ -14,6 +14,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -35,6 +36,26 @@ _FLAGS = (
 )
 _WAIT_S = 60.0
 WIDE, PHONE = (1280, 900), (390, 844)
+
+
+_CONTRASTS = """(selectors) => {
+  const linear = (c) => (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
+  const channels = (text) => text.match(/[0-9.]+/g).slice(0, 3).map((part) => linear(part / 255));
+  const luminance = (text) => channels(text).reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0);
+  const clear = (colour) => colour.endsWith(", 0)");
+  const ground = (element) => {
+    let at = element;
+    while (at.parentElement && clear(getComputedStyle(at).backgroundColor)) at = at.parentElement;
+    return getComputedStyle(at).backgroundColor;
+  };
+  const contrast = (element) => {
+    const own = luminance(getComputedStyle(element).color);
+    const [dark, light] = [own, luminance(ground(element))].sort((a, b) => a - b);
+    return (light + 0.05) / (dark + 0.05);
+  };
+  const found = selectors.map((selector) => [selector, document.querySelector(selector)]);
+  return Object.fromEntries(found.filter(([, element]) => element).map(([name, element]) => [name, contrast(element)]));
+}"""
 
 
 def find_browser() -> str | None:
@@ -149,6 +170,15 @@ class Browser:
                 return value
             self.ask("new Promise((done) => setTimeout(done, 50))")
         raise AssertionError(f"never came true: {expression}; the page said {self.said}")
+
+    def complaints(self) -> list[str]:
+        """What it `said` up to now."""
+        self.ask("new Promise((done) => setTimeout(done, 50))")
+        return self.said
+
+    def contrasts(self, selectors: Sequence[str]) -> dict[str, float]:
+        """Of the first element of each selector the contrast of text and ground, as WCAG 2.2 defines it."""
+        return dict(self.ask(f"({_CONTRASTS})({json.dumps(selectors)})"))
 
     def click(self, id: str) -> None:
         self.ask(f"document.getElementById({json.dumps(id)}).click()")
