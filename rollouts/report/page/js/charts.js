@@ -66,6 +66,6 @@ function moveCursor(data, tick) {
     const cursor = row.querySelector(".cursor");
     cursor.setAttribute("x1", tick);
     cursor.setAttribute("x2", tick);
-    row.lastChild.textContent = number(data.columns[row.dataset.column][tick]);
+    row.lastChild.textContent = number(data.columns[row.dataset.column][tick], 3);
   }
 }
