@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import math
+import statistics
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
-
-import numpy as np
 
 from rollouts.doom.environment import make_environment
 from rollouts.episode import EpisodeRules, run_episode
@@ -14,30 +14,27 @@ from rollouts.policies.registry import make_policy
 from rollouts.realtime import RealTime
 from rollouts.records import Decision, Episode, EpisodeKey
 from rollouts.scenarios.scenario import Scenario
-
-RESAMPLES = 10_000
+from rollouts.statistics.estimates import bootstrap_mean
 
 
 @dataclass(frozen=True)
 class Interval:
-    """A mean over episodes, and its 95 % bootstrap interval."""
+    """A mean over episodes, and its 95 % bootstrap interval; NaN where that is undefined."""
 
     mean: float
     low: float
     high: float
 
     def __str__(self) -> str:
-        return f"{self.mean:.2f} [{self.low:.2f}, {self.high:.2f}]"
+        ends = "undefined" if math.isnan(self.low) else f"{self.low:.2f}, {self.high:.2f}"
+        return f"{self.mean:.2f} [{ends}]"
 
 
 def interval(values: Sequence[float]) -> Interval:
-    """From the 2.5th to the 97.5th percentile of bootstrap means (Efron, 1979); the same values give the same interval.
-
-    Errors: `ValueError` where there are no values.
-    """
-    drawn = np.random.default_rng(0).choice(np.asarray(values, np.float64), (RESAMPLES, len(values)))
-    low, high = np.percentile(drawn.mean(axis=1), (2.5, 97.5))
-    return Interval(float(np.mean(values)), float(low), float(high))
+    """As every mean of a run has it (`rollouts.statistics`; extra `report`). Errors: `ValueError` without a value."""
+    found = bootstrap_mean(values)
+    ends = (math.nan, math.nan) if found is None else (found.low, found.high)
+    return Interval(statistics.mean(values), *ends)
 
 
 def seeds_of(scenario: Scenario, count: int) -> tuple[int, ...]:

@@ -37,7 +37,12 @@ def _grades(run: CommittedRun, weights: Weights) -> Iterator[tuple[str, str, flo
         newest, _ = newest_grades(run, grader_id, completed)
         for (episode_id, _), grade in newest.items():
             if (r := r_human(grade, weights)) is not None:
-                yield episode_id, f"R ({grade.source} {grader_id})", r
+                yield episode_id, _name(grade.source, grader_id), r
+
+
+def _name(source: str, grader_id: str) -> str:
+    """With the source in it, once."""
+    return f"R ({grader_id})" if grader_id.startswith(f"{source}-") else f"R ({source} {grader_id})"
 
 
 def _calls(run: CommittedRun) -> Iterator[tuple[str, str, float]]:

@@ -45,7 +45,7 @@ def make_section(run: CommittedRun, weights: Weights) -> dict[str, Any]:
     """Plain JSON values. Errors: `StorageError`."""
     side = SideFolder(run.folder)
     completed = completed_episodes(run)
-    graders = [_Grader.read(run, side, grader_id, completed) for grader_id in side.ids("grades")]
+    graders = read_graders(run, completed)
     return {
         "weights": asdict(weights),
         "graders": [grader.as_dict(weights) for grader in graders],
@@ -68,8 +68,14 @@ def completed_episodes(run: CommittedRun) -> dict[str, Group]:
     return {key: groups[unit] for key, unit in run.latest.items() if (key, unit) not in failed}
 
 
+def read_graders(run: CommittedRun, completed: Mapping[str, Group]) -> list[GraderGrades]:
+    """Everybody who graded, with what counts of it. Errors: `StorageError`."""
+    side = SideFolder(run.folder)
+    return [GraderGrades.read(run, side, grader_id, completed) for grader_id in side.ids("grades")]
+
+
 @dataclass(frozen=True)
-class _Grader:
+class GraderGrades:
     """One grader's newest grades, by (episode id, repeat); `asked` is how many there should be of each episode."""
 
     grader_id: str
@@ -80,7 +86,7 @@ class _Grader:
     asked: int
 
     @classmethod
-    def read(cls, run: CommittedRun, side: SideFolder, grader_id: str, completed: Mapping[str, Group]) -> _Grader:
+    def read(cls, run: CommittedRun, side: SideFolder, grader_id: str, completed: Mapping[str, Group]) -> GraderGrades:
         newest, highest = newest_grades(run, grader_id, completed)
         identity, asked = side.read_identity("grades", grader_id), side.asked(grader_id)
         return cls(grader_id, identity, completed, newest, highest + 1, asked)
@@ -156,7 +162,7 @@ def _named(group: Group) -> dict[str, str]:
     return dict(zip(("scenario", "rubric", "policy"), group, strict=True))
 
 
-def _disagreements(graders: Sequence[_Grader], weights: Weights) -> list[dict[str, Any]]:
+def _disagreements(graders: Sequence[GraderGrades], weights: Weights) -> list[dict[str, Any]]:
     """Graders that differ in presentation alone: how far order and length sway the judge."""
     return [
         {
@@ -167,15 +173,16 @@ def _disagreements(graders: Sequence[_Grader], weights: Weights) -> list[dict[st
             **_compared(a, b, weights),
         }
         for a, b in combinations([g for g in graders if g.source == "llm"], 2)
-        if _but_presentation(a) == _but_presentation(b)
+        if but_presentation(a) == but_presentation(b)
     ]
 
 
-def _but_presentation(grader: _Grader) -> dict[str, Any]:
+def but_presentation(grader: GraderGrades) -> dict[str, Any]:
+    """All that makes the grader but the order and length of what it is shown."""
     return {key: value for key, value in grader.identity.items() if key != "presentation"}
 
 
-def _compared(a: _Grader, b: _Grader, weights: Weights) -> dict[str, Any]:
+def _compared(a: GraderGrades, b: GraderGrades, weights: Weights) -> dict[str, Any]:
     both = sorted(a.grades.keys() & b.grades.keys())
     return asdict(disagreement([a.grades[key] for key in both], [b.grades[key] for key in both], weights))
 

@@ -55,7 +55,7 @@ def heuristic_grade(
         goal_achievement=goal,
         process_quality=process_of(steps),
         user_satisfaction=0.0 if said is None else said,
-        label=_label(goal),
+        label=label_of(goal),
         reason="computed from the metric, the decisions and the feedback; no model was asked",
     )
 
@@ -88,7 +88,8 @@ def _reverses(first: TranscriptStep, second: TranscriptStep, third: TranscriptSt
     return blind and first.action != second.action == opposite and third.action == first.action
 
 
-def _label(goal: float) -> Label:
+def label_of(goal: float) -> Label:
+    """What a goal axis comes to in a word."""
     if goal >= LABEL_EDGE:
         return "success"
     return "failure" if goal <= -LABEL_EDGE else "partial"

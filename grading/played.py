@@ -98,7 +98,7 @@ class RunReader:
             final_state=row["final_state"],
         )
         play = row["steps_shard_sha256"] or ""
-        return PlayedEpisode(key, facts, self._host(key.policy), tuple(steps), _baseline(scenario), play)
+        return PlayedEpisode(key, facts, self._host(key.policy), tuple(steps), baseline_of(scenario), play)
 
     def _host(self, policy: str) -> HostAgent:
         for said in self.record["policies"].values():
@@ -123,7 +123,7 @@ def _steps_without_text(storage: Storage, path: str) -> Iterator[tuple[str, Tran
             yield key, TranscriptStep(tick, "", action, answer, asked, schema_error, None, events, n_visible=visible)
 
 
-def _baseline(scenario: Mapping[str, Any]) -> Baseline | None:
+def baseline_of(scenario: Mapping[str, Any]) -> Baseline | None:
     """The scenario's means, where the run was played under the settings that they were measured with."""
     means = scenario["baselines"]
     hold = scenario.get("baselines_hold", (scenario["tics"], scenario["step_cap"]) == _PUBLISHED)

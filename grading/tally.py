@@ -90,15 +90,21 @@ class RepeatSpread:
 
 def repeat_spread(grades: Mapping[tuple[str, int], Grade], weights: Weights | None = None) -> RepeatSpread:
     """The spread of one grader's `grades`, by (episode id, repeat)."""
-    graded = sorted((key for key, grade in grades.items() if grade.graded))
-    of_episodes = [[grades[key] for key in keys] for _, keys in groupby(graded, itemgetter(0))]
-    pairs = [(first, other) for first, *others in of_episodes for other in others]
+    of_episodes = repeat_pairs(grades)
+    pairs = [pair for of_episode in of_episodes for pair in of_episode]
     return RepeatSpread(
-        episodes=sum(len(repeats) > 1 for repeats in of_episodes),
+        episodes=len(of_episodes),
         pairs=len(pairs),
-        mean_abs_r_shift=_mean(abs((r_human(b, weights) or 0.0) - (r_human(a, weights) or 0.0)) for a, b in pairs),
+        mean_abs_r_shift=_mean(abs(r_shift(a, b, weights)) for a, b in pairs),
         label_disagreement=_mean(float(a.label != b.label) for a, b in pairs),
     )
+
+
+def repeat_pairs(grades: Mapping[tuple[str, int], Grade]) -> list[list[tuple[Grade, Grade]]]:
+    """Of each episode with two or more graded repeats, the first of them with each of the others."""
+    graded = sorted(key for key, grade in grades.items() if grade.graded)
+    of_episodes = [[grades[key] for key in keys] for _, keys in groupby(graded, itemgetter(0))]
+    return [[(first, other) for other in others] for first, *others in of_episodes if others]
 
 
 def _mean(values: Iterable[float | None]) -> float | None:
@@ -131,6 +137,16 @@ def disagreement(
 ) -> Disagreement:
     """How far presentation (order, length), prompt or model sway a judge: task by task, in the same order."""
     both = [(a, b) for a, b in zip(first, second, strict=True) if a.graded and b.graded]
-    shifts = [(r_human(b, weights) or 0.0) - (r_human(a, weights) or 0.0) for a, b in both]
-    differ = sum(a.label != b.label or abs(shift) > tolerance for (a, b), shift in zip(both, shifts, strict=True))
+    differ = sum(differs(a, b, weights, tolerance) for a, b in both)
+    shifts = [r_shift(a, b, weights) for a, b in both]
     return Disagreement(len(both), differ, differ / len(both) if both else None, _mean(shifts))
+
+
+def differs(first: Grade, second: Grade, weights: Weights | None = None, tolerance: float = 0.1) -> bool:
+    """Whether two grades of one task have other labels, or an R further apart than the tolerance."""
+    return first.label != second.label or abs(r_shift(first, second, weights)) > tolerance
+
+
+def r_shift(first: Grade, second: Grade, weights: Weights | None = None) -> float:
+    """R of the second less R of the first; both are graded."""
+    return (r_human(second, weights) or 0.0) - (r_human(first, weights) or 0.0)

@@ -109,7 +109,7 @@ def _tell_contests(found: Sequence[Contest], alone: Sequence[str], verdicts: Seq
             console.print(shown, soft_wrap=isinstance(shown, Text))
         console.print()
     policies = [side.facts.policy for each in found for side in (each.first, each.second)]
-    for line in (*alone, *notes(policies, tested=True), *map(str, verdicts)):
+    for line in (*alone, *notes(policies), *map(str, verdicts)):
         console.print(Text(line), soft_wrap=True)
 
 
@@ -123,5 +123,5 @@ def _tell_boards(boards: Sequence[Leaderboard], alone: Sequence[str], as_json: b
         for shown in leaderboard_tables(board):
             console.print(shown, soft_wrap=isinstance(shown, Text))
     policies = [line.group.facts.policy for board in boards for line in board.lines]
-    for line in (*alone, *notes(policies, tested=True)):
+    for line in (*alone, *notes(policies)):
         console.print(Text(line), soft_wrap=True)

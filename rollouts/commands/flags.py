@@ -234,6 +234,14 @@ class LateFlags:
             "Compute credit from the stored grades of the grader that the flags name; no model is asked.",
         ),
     ] = False
+    judge_card: Annotated[
+        bool,
+        _flag(
+            _GRADING,
+            "Grade nothing: show how far the judges of the run are to be believed (repeats, each other, the outcome, "
+            "order and length of what they were shown). Needs the extra report.",
+        ),
+    ] = False
     pool: Annotated[Text, _flag(_WHERE, "Where models are called: ray (default), or local: this process.")] = None
     address: Annotated[Text, _flag(_WHERE, "Ray cluster to join (none: start one on this machine).")] = None
     metrics_port: Annotated[

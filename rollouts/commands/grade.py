@@ -12,6 +12,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 from rich.console import Console
 
+from grading.grade import parse_weights
 from grading.lines import add_owed
 from grading.owed import Owed
 from grading.said import add_feedback, said_with
@@ -31,6 +32,7 @@ from rollouts.commands.endpoints import judging_callers, note_endpoints
 from rollouts.commands.flags import GradingFlags, LateFlags
 from rollouts.commands.grading_task import Task, make_task
 from rollouts.commands.holding import held, last_moment
+from rollouts.commands.judges import show_judge_card
 from rollouts.commands.judging import NOTHING_OWED, Watch, check_endpoint, counts_of, driver_log, owed_words
 from rollouts.commands.judging import ready as side_ready
 from rollouts.commands.pools import Place
@@ -85,6 +87,8 @@ def grade(  # noqa: PLR0913  the flags of the command
         "metrics_port": late.metrics_port,
     }
     where, grading = load_configs(given, config, graders=LATE_GRADERS)
+    if late.judge_card:
+        return show_judge_card(find_run(run), parse_weights(grading.weights), as_json)
     task = make_task(find_run(run), grading, late, may_call=not dry_run)
     return _show(task, as_json) if dry_run else _carry_out(task, where, as_json)
 

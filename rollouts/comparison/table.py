@@ -11,6 +11,7 @@ from rich.text import Text
 
 from rollouts.comparison.contest import FIRST, SECOND, Contest, Measured, unpaired_lines
 from rollouts.comparison.leaderboard import Leaderboard, Line
+from rollouts.comparison.played import better
 from rollouts.evidence.table import SELF_CHECK
 from rollouts.metrics import AGREEMENT_NOTE
 from rollouts.naming import counted
@@ -20,14 +21,13 @@ from rollouts.statistics.estimates import Estimate
 MOST_PAIRS = 40
 INTERVALS = (
     "[ ]: 95 % bootstrap over whole episodes (of differences: over pairs), never over decisions; undefined below two, "
-    "and where all are equal"
+    "and where all are equal; with fewer than some 20 they are a little too short, and p is not; ↓: less is better"
 )
 TESTS = (
     "p: two-sided permutation within pairs, for each measure alone; detectable: the difference that so many pairs "
     "would have shown with a power of 80 % at 5 %"
 )
 _NONE = "-"
-_DIGITS = 3
 
 
 def contest_tables(found: Contest) -> Iterator[RenderableType]:
@@ -54,23 +54,28 @@ def _pairs(found: Contest) -> Table:
 
 def _measures(found: Contest) -> Table:
     table = _table("B less A, over the pairs", "measure")
-    for heading in (FIRST, SECOND, f"{SECOND} - {FIRST}", "pairs", "p", "detectable", "good is"):
-        table.add_column(heading, justify="right", no_wrap=True)
+    for heading in (FIRST, SECOND, f"{SECOND} - {FIRST}", "pairs", "p", "detectable"):
+        table.add_column(heading, justify="right", overflow="fold")
     for measured in found.measures:
-        table.add_row(Text(measured.name), *map(Text, _cells(measured)))
+        digits = 2 if measured.name == found.first.metric else 3
+        table.add_row(Text(_shown(measured.name)), *map(Text, _cells(measured, digits)))
     return table
 
 
-def _cells(measured: Measured) -> tuple[str, ...]:
+def _shown(measure: str) -> str:
+    """With a mark where less is better."""
+    return f"{measure} ↓" if better(measure) == "lower" else measure
+
+
+def _cells(measured: Measured, digits: int) -> tuple[str, ...]:
     found = measured.difference
     return (
-        found.first.told(_DIGITS),
-        found.second.told(_DIGITS),
-        found.mean.told(_DIGITS, "+"),
+        found.first.told(digits),
+        found.second.told(digits),
+        found.mean.told(digits, "+"),
         f"{found.mean.n:,}",
         _NONE if found.p_value is None else f"{found.p_value:.4f}",
-        _NONE if found.detectable is None else f"{found.detectable:,.{_DIGITS}f}",
-        measured.better,
+        _NONE if found.detectable is None else f"{found.detectable:,.{digits}f}",
     )
 
 
@@ -92,7 +97,7 @@ def _ahead(measured: Measured) -> str:
     found, n = measured.difference, counted(measured.difference.mean.n, "pair")
     if not found.mean.n:
         return f"{measured.name}: no pair, nothing to compare"
-    told = f"B - A is {found.mean.told(_DIGITS, '+')} over {n}"
+    told = f"B - A is {found.mean.told(2, '+')} over {n}"
     differing = f"{found.differing.told()} of the pairs differ"
     if not found.significant or not measured.gain:
         return f"{measured.name}: no difference is shown: {told}; {differing}"
@@ -131,7 +136,7 @@ def _other_measures(board: Leaderboard, names: Sequence[str]) -> Table:
     for place, line in enumerate(board.lines, 1):
         table.add_column(Text(f"{place}: {line.group.name}"), justify="right", overflow="fold")
     for name in names:
-        table.add_row(Text(name), *(Text(_told(line.estimates.get(name), _DIGITS)) for line in board.lines))
+        table.add_row(Text(_shown(name)), *(Text(_told(line.estimates.get(name), 3)) for line in board.lines))
     return table
 
 
@@ -145,11 +150,7 @@ def _table(title: str, first: str) -> Table:
     return table
 
 
-def notes(policies: Sequence[str], tested: bool) -> list[str]:
+def notes(policies: Sequence[str]) -> list[str]:
     """What must stand under all tables."""
-    return [
-        INTERVALS,
-        *([TESTS] if tested else []),
-        AGREEMENT_NOTE,
-        *([SELF_CHECK[2:]] if "oracle" in policies else []),
-    ]
+    of_rule = [f"oracle: {SELF_CHECK[2:]}"] if "oracle" in policies else []
+    return [INTERVALS, TESTS, AGREEMENT_NOTE, *of_rule]

@@ -24,7 +24,7 @@ from rollouts.statistics.library import scipy_stats
 LEVEL = 0.95
 RESAMPLES = 10_000
 _BATCH = 500
-_NO_WIDTH = 1e-12
+NO_WIDTH = 1e-12
 UNDEFINED = "undefined"
 
 
@@ -148,4 +148,4 @@ def resampled(columns: Sequence[Floats], unit: str, statistic: Callable[..., Any
         rng=np.random.default_rng(0),
     )
     low, high = map(float, found.confidence_interval)
-    return None if high - low <= _NO_WIDTH * max(1.0, abs(high)) else Interval(low, high, n, unit)
+    return None if high - low <= NO_WIDTH * max(1.0, abs(high)) else Interval(low, high, n, unit)

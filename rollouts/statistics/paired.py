@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from rollouts.calibration import Floats
-from rollouts.statistics.estimates import LEVEL, Estimate, ratio, resampled, share
+from rollouts.statistics.estimates import LEVEL, NO_WIDTH, Estimate, ratio, resampled, share
 from rollouts.statistics.library import scipy_stats
 
 PAIR = "pair"
@@ -97,10 +97,17 @@ def minimum_detectable(differences: Sequence[float]) -> float | None:
     """
     n = len(differences)
     spread = float(np.std(differences, ddof=1)) if n > 1 else 0.0
-    if spread == 0:
+    if spread <= NO_WIDTH * max(1.0, float(np.max(np.abs(differences), initial=0.0))):
         return None
     t = scipy_stats().t
     return float(t.ppf(1 - (1 - LEVEL) / 2, n - 1) + t.ppf(POWER, n - 1)) * spread / math.sqrt(n)
+
+
+def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float | None:
+    """Spearman's; None below two values, and where either side is constant."""
+    if len(set(first)) < 2 or len(set(second)) < 2:
+        return None
+    return float(scipy_stats().spearmanr(first, second).statistic)
 
 
 def _less(value: float | None, other: float | None) -> float | None:
