@@ -9,9 +9,12 @@ from typing import Any
 
 from grading.evidence import completed_episodes
 from grading.grade import Grade, Weights, label_agrees, r_human
+from grading.judge_reading import read_judge_card
+from grading.judge_words import HEADINGS, TEXTS, against_rows, card_lines
 from grading.side_reading import side_rows
 from grading.side_rows import GRADE_COLUMNS, grade_of, newest_entries, newest_grades
 from rollouts.evidence.committed_run import CommittedRun
+from rollouts.report.grid import Table
 from rollouts.report.judgements import Axis, Judgements, Summary, Verdict
 from rollouts.run.side_folder import SideFolder
 
@@ -24,7 +27,7 @@ _ENTRY = (
 
 def judgements(run: CommittedRun, weights: Weights) -> Judgements:
     """Of every completed episode the newest grade of each grader and repeat, R under `weights`; the summaries of the
-    first summarizer there. Errors: `StorageError`."""
+    first summarizer there; the judge card. Errors: `StorageError`; `UsageError` without scipy."""
     side, completed = SideFolder(run.folder), completed_episodes(run)
     verdicts: dict[str, list[Verdict]] = {}
     for grader_id in side.ids("grades"):
@@ -33,7 +36,14 @@ def judgements(run: CommittedRun, weights: Weights) -> Judgements:
             if episode_id in completed:
                 verdicts.setdefault(episode_id, []).append(_verdict(grader_id, repeat, grade_of(row), weights))
     summarizer_id = next(iter(side.ids("summaries")), None)
-    return Judgements(verdicts, summarizer_id, lambda wanted: _summaries(run, summarizer_id, wanted))
+    card = read_judge_card(run, weights)
+    return Judgements(
+        verdicts=verdicts,
+        summarizer_id=summarizer_id,
+        summaries=lambda wanted: _summaries(run, summarizer_id, wanted),
+        card_tables=[Table(title, HEADINGS, rows, TEXTS) for title, rows in against_rows(card)],
+        card_lines=list(card_lines(card)) if card.judges else [],
+    )
 
 
 def _verdict(grader_id: str, repeat: int, grade: Grade, weights: Weights) -> Verdict:

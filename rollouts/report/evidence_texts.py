@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from rollouts.report.grid import Table
 from rollouts.report.reported_run import ReportedRun
-from rollouts.report.tables import Table
 
 _SHARDS_NAMED = 50
 

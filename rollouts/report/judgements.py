@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rollouts.evidence.committed_run import CommittedRun
+from rollouts.report.grid import Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +52,14 @@ class Summary:
 
 @dataclass(frozen=True)
 class Judgements:
-    """By episode id. `summaries` are those of one summarizer, read for the episodes that are asked for."""
+    """By episode id. `summaries` are those of one summarizer, read for the episodes that are asked for. The judge card,
+    as people read it, is in `card_tables` and `card_lines`."""
 
     verdicts: Mapping[str, Sequence[Verdict]] = field(default_factory=dict)
     summarizer_id: str | None = None
     summaries: Callable[[Collection[str]], Mapping[str, Sequence[Summary]]] = lambda _episodes: {}
+    card_tables: Sequence[Table] = ()
+    card_lines: Sequence[str] = ()
 
 
 Judge = Callable[[CommittedRun], Judgements]

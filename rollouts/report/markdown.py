@@ -6,9 +6,11 @@ from collections.abc import Iterable, Iterator
 
 from rollouts.evidence.card import markdown_table, plain
 from rollouts.report.evidence_texts import run_facts
+from rollouts.report.grid import Table
 from rollouts.report.report import Report
 from rollouts.report.tables import (
-    Table,
+    card_lines,
+    card_tables,
     failure_table,
     grade_tables,
     judge_lines,
@@ -35,6 +37,9 @@ def _sections(report: Report, folder: str) -> Iterator[str]:
     yield from map(_table, grade_tables(runs, report.lines))
     if told := judge_lines(runs):
         yield _listed(told)
+    yield from map(_table, card_tables(runs))
+    if card := card_lines(runs):
+        yield _listed(card)
     yield from (f"![{plain(plot.alt)}]({folder}/{plot.name}.png)" for plot in report.plots)
     yield _listed(f"{run.run_id}: identity sha256 {run.manifest['identity_sha256']}" for run in runs)
 

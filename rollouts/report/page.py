@@ -19,7 +19,16 @@ from rollouts.report.embedding import Embedded
 from rollouts.report.evidence_texts import evidence, evidence_details, evidence_tables, run_facts
 from rollouts.report.report import Report
 from rollouts.report.reported_run import ReportedRun
-from rollouts.report.tables import failure_table, grade_tables, judge_lines, result_notes, result_tables, warnings_of
+from rollouts.report.tables import (
+    card_lines,
+    card_tables,
+    failure_table,
+    grade_tables,
+    judge_lines,
+    result_notes,
+    result_tables,
+    warnings_of,
+)
 
 SCRIPTS = ("dom", "data", "filters", "list", "charts", "decision", "verdicts", "player", "main")
 """In this order they become one script."""
@@ -52,6 +61,8 @@ def render_page(report: Report, embedded: Embedded) -> str:
         plots=report.plots,
         graders=grade_tables(runs, report.lines),
         grading_lines=judge_lines(runs),
+        card_tables=card_tables(runs),
+        card_lines=card_lines(runs),
         left_out=embedded.left_out,
         index=script_json(embedded.index),
         parts=embedded.parts,

@@ -1,26 +1,17 @@
-"""The tables of a report, as texts: for the page and for Markdown alike."""
+"""The tables of a report, and the lines under them."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from rollouts.evidence.grading_table import grader_titles, grading_lines
 from rollouts.evidence.own_answers import much_not_its_own
 from rollouts.evidence.table import coverage_lines, notes
+from rollouts.report.grid import Table
 from rollouts.report.headline import GRADES, HEADINGS, INTERVALS, NUMBERS_FROM, Line
 from rollouts.report.reported_run import ReportedRun
-
-
-@dataclass(frozen=True)
-class Table:
-    """Cells as they are shown; from the `numbers_from`-th column on they are numbers."""
-
-    title: str
-    headings: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    numbers_from: int
 
 
 def result_tables(lines: Sequence[Line]) -> list[Table]:
@@ -95,6 +86,20 @@ def _of_grader(grader: Mapping[str, Any], title: str, lines: Sequence[Line]) -> 
 def judge_lines(runs: Sequence[ReportedRun]) -> list[str]:
     """What is missing and why, what disagrees, what it took."""
     return [line for run in runs for line in _named(run, grading_lines(run.manifest), runs)]
+
+
+def card_tables(runs: Sequence[ReportedRun]) -> list[Table]:
+    """How near each judge is to the outcome of what it judged."""
+    return [
+        dataclasses.replace(table, title=f"{run.run_id}: {table.title}") if len(runs) > 1 else table
+        for run in runs
+        for table in run.judgements.card_tables
+    ]
+
+
+def card_lines(runs: Sequence[ReportedRun]) -> list[str]:
+    """The rest of the judge card, once each."""
+    return list(dict.fromkeys(line for run in runs for line in _named(run, run.judgements.card_lines, runs)))
 
 
 def _named(run: ReportedRun, told: Iterable[str], runs: Sequence[ReportedRun]) -> list[str]:

@@ -33,6 +33,9 @@ def test_verdicts_and_summaries_of_models(tmp_path: Path) -> None:
     assert (verdict.source, verdict.model, verdict.status) == ("llm", "judge-model-1", "graded")
     assert verdict.r == pytest.approx(sum(axis.share or 0.0 for axis in verdict.axes))
     assert found.summarizer_id == order_at(tmp_path).summarizer_id
+    assert found.card_tables[0].title == f"llm {verdict.grader_id}: how near to the outcome"
+    assert {len(row) for table in found.card_tables for row in table.rows} == {len(found.card_tables[0].headings)}
+    assert any(line.startswith(f"llm {verdict.grader_id}, with itself: not known") for line in found.card_lines)
     summaries = found.summaries([episode_id(2)])
     assert list(summaries) == [episode_id(2)]
     spans = summaries[episode_id(2)]

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from matplotlib.ticker import LogLocator
 
 from rollouts.metrics import percentile
 from rollouts.naming import counted, slug
@@ -104,6 +105,7 @@ def _draw_latency(axes: Any, timed: Sequence[Series]) -> None:
             label=f"{one.name}, {one.scenario}",
         )
     axes.set_xscale("log")
+    axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
     axes.xaxis.set_major_formatter("{x:g}")
     axes.xaxis.set_minor_formatter("")
     axes.set_xlabel("ms")
