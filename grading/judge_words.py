@@ -16,7 +16,9 @@ NOTE = (
     "alpha: Krippendorff's, 1 agrees, 0 is chance; [ ]: 95 %, over episodes. An axis that is no nearer to the outcome "
     "than a constant says nothing about who played well. The heuristic's goal is the outcome itself."
 )
-_HEADINGS = ("scenario", "", "episodes", "rank correlation", "distance", "a constant's", "better by")
+HEADINGS = ("scenario", "", "episodes", "rank correlation", "distance", "a constant's", "better by")
+TEXTS = 2
+"""So many columns are texts, the others numbers."""
 
 
 def card_lines(card: JudgeCard) -> Iterator[str]:
@@ -47,16 +49,23 @@ def _judge_lines(judge: JudgeNumbers) -> Iterator[str]:
 
 
 def against_tables(card: JudgeCard) -> Iterator[Table]:
-    """A table a judge, as it is usually shown things: its axes beside the outcome, and a constant beside them."""
+    """For a terminal."""
+    for title, rows in against_rows(card):
+        table = Table(title=Text(title), title_justify="left", box=box.SIMPLE_HEAD)
+        for heading in HEADINGS:
+            table.add_column(heading, justify="left" if heading in HEADINGS[:TEXTS] else "right", overflow="fold")
+        for row in rows:
+            table.add_row(*map(Text, row))
+        yield table
+
+
+def against_rows(card: JudgeCard) -> Iterator[tuple[str, list[tuple[str, ...]]]]:
+    """Title and rows, under HEADINGS, of a table a judge, as it is usually shown things: its axes beside the outcome,
+    and a constant beside them."""
     for judge in (judge for judge in card.judges if judge.presentation not in SWAYS):
-        title = Text(f"{judge.source} {judge.grader_id}: how near to the outcome")
-        table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
-        for heading in _HEADINGS:
-            table.add_column(heading, justify="left" if heading in _HEADINGS[:2] else "right", overflow="fold")
-        for found in judge.against:
-            table.add_row(*map(Text, _against_cells(found)))
         if judge.against:
-            yield table
+            title = f"{judge.source} {judge.grader_id}: how near to the outcome"
+            yield title, [_against_cells(found) for found in judge.against]
 
 
 def _against_cells(found: Against) -> tuple[str, ...]:

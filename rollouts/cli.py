@@ -50,6 +50,7 @@ COMMANDS = {
     "grade": "Grade a run that was played; only what is owed.",
     "compare": "Compare what policies played on the same seeds, with intervals.",
     "export": "Write the rows of runs in the forms that trainers read.",
+    "report": "Make a page of runs: results, plots, evidence, and a player of their episodes.",
     "bench": "Measure our speed beside the bare engine's and the old method's.",
     "doctor": "Is this machine fit for a run?",
     "scenarios": "List what can be played.",

@@ -111,7 +111,8 @@ def test_the_layout_lists_every_module_and_no_other() -> None:
 
 def test_the_flags_of_the_readme_exist(capsys: pytest.CaptureFixture[str]) -> None:
     told = ""
-    for command in ("run", "grade", "compare", "verify", "export", "bench", "fake-endpoint", "submit", "stop"):
+    commands = ("run", "grade", "compare", "report", "verify", "export", "bench", "fake-endpoint", "submit", "stop")
+    for command in commands:
         assert main([command, "--help"]) == 0
         told += capsys.readouterr().out
     others = r"^((python -m (benchmarks|examples)\.|docker |ray ).*$|RAY_AUTH_MODE=.* -- )"

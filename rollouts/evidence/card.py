@@ -94,7 +94,7 @@ def _grading(manifest: Mapping[str, Any]) -> Iterable[str]:
     for grader, title in zip(graders, grader_titles(manifest), strict=True):
         headings = ("scenario", "rubric", "policy", *grade_headings(grader))
         rows = [(g["scenario"], g["rubric"], g["policy"], *grade_cells(g)) for g in grader["groups"]]
-        yield f"### {plain(title)}\n\n{_markdown(headings, rows, texts=3)}"
+        yield f"### {plain(title)}\n\n{markdown_table(headings, rows, texts=3)}"
     if lines := grading_lines(manifest):
         yield _listed(lines)
 
@@ -121,10 +121,10 @@ def _results(manifest: Mapping[str, Any]) -> Iterable[str]:
         metric = facts["metric"]
         rows = [result_cells(b, c, metric["name"]) for b, c in lines if b["scenario"] == scenario]
         title = f"### {plain(scenario)}: {plain(metric['name'])} ({plain(metric['unit'])})"
-        yield f"{title}\n\n{_markdown(HEADINGS, rows)}"
+        yield f"{title}\n\n{markdown_table(HEADINGS, rows)}"
 
 
-def _markdown(headings: Sequence[str], rows: Iterable[Sequence[str]], texts: int = 2) -> str:
+def markdown_table(headings: Sequence[str], rows: Iterable[Sequence[str]], texts: int = 2) -> str:
     """A table whose first columns are texts and the others numbers."""
     rule = [*["---"] * texts, *["---:"] * (len(headings) - texts)]
     return "\n".join(f"| {' | '.join(plain(cell) for cell in row)} |" for row in (headings, rule, *rows))

@@ -25,7 +25,7 @@ READERS = 8
 _STEPS_SHARD = ("steps_shard", "steps_shard_rows", "steps_shard_bytes", "steps_shard_sha256")
 _EPISODE_COLUMNS = (
     *("run_id", "episode_id", "seed", "episode_index", "unit", "status", "stage", "cause", "metric", "steps"),
-    *("n_out_of_schema", "latency_ms_p50", "latency_ms_p95", "started_at", "ended_at", *_STEPS_SHARD),
+    *("n_out_of_schema", "end_reason", "latency_ms_p50", "latency_ms_p95", "started_at", "ended_at", *_STEPS_SHARD),
 )
 GroupName = tuple[str, str, str]
 
@@ -164,6 +164,7 @@ def _episode_row(row: Mapping[str, Any]) -> EpisodeRow:
         n_out_of_schema=row["n_out_of_schema"] or 0,
         stage=row["stage"],
         cause=row["cause"],
+        end_reason=row["end_reason"],
         latency_ms_p50=row["latency_ms_p50"],
         latency_ms_p95=row["latency_ms_p95"],
     )

@@ -56,6 +56,7 @@ class EpisodeRow:
     n_out_of_schema: int = 0
     stage: str | None = None
     cause: str | None = None
+    end_reason: str | None = None
     latency_ms_p50: float | None = None
     latency_ms_p95: float | None = None
 

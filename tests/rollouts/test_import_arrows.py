@@ -29,7 +29,7 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
         "pools",
         "evidence commits driver",
         "comparison",
-        "exports",
+        "exports report",
         "progress doctor commands cli entry",
     )
 )
@@ -43,6 +43,8 @@ ONLY_IN = {
     "onnxruntime": ("rollouts/policies/onnx_",),
     "transformers": ("rollouts/policies/causal_lm.py",),
     "scipy": (),
+    "matplotlib": ("rollouts/report/plots/",),
+    "jinja2": ("rollouts/report/page.py",),
     "msgpack": ("rollouts/policies/server_messages.py",),
     "pyarrow": (
         "rollouts/shards/",
