@@ -35,6 +35,8 @@ from rollouts.pools.pool import (
 from rollouts.scrub import describe_error, scrub
 
 CLOSE_S = 1.0
+LOOKS = 10
+"""How often the busy are gone through in the time in which each is asked once."""
 _UNREACHABLE = (exceptions.ActorUnavailableError, exceptions.NodeDiedError)
 _CREATION = "error raised in its creation task"
 Question = Literal["prepare", "play", "progress"]
@@ -107,6 +109,7 @@ class RayPool:
         self._worn = (most_episodes, most_mb)
         self._together = together
         self._look_every_s = look_every_s
+        self._look_at = 0.0
         self._on_close = on_close
         self._forget = forget
         self._actors: dict[int, _Actor] = {}
@@ -221,6 +224,9 @@ class RayPool:
 
     def _look_at_the_busy(self) -> None:
         now = time.monotonic()
+        if now < self._look_at:
+            return
+        self._look_at = now + self._look_every_s / LOOKS
         for slot, actor in self._actors.items():
             if actor.state == "playing" and not actor.asking and now - actor.asked_at >= self._look_every_s:
                 actor.asking, actor.asked_at = True, now

@@ -5,9 +5,10 @@ An object store takes its time for each request; the loop that feeds the workers
 
 from __future__ import annotations
 
+import queue
 import threading
 from collections.abc import Callable
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
@@ -96,23 +97,30 @@ class CommitQueue:
         self._promote = promote
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="commit")
         self._most = most
-        self._under_way: set[Future[Commit]] = set()
+        self._under_way = 0
+        self._done: queue.SimpleQueue[Future[Commit]] = queue.SimpleQueue()
 
     def __len__(self) -> int:
-        return len(self._under_way)
+        return self._under_way
 
     @property
     def full(self) -> bool:
-        return len(self._under_way) >= self._most
+        return self._under_way >= self._most
 
     def add(self, report: Report) -> None:
-        self._under_way.add(self._threads.submit(self._commit, report))
+        self._under_way += 1
+        self._threads.submit(self._commit, report).add_done_callback(self._done.put)
 
     def through(self, timeout_s: float) -> list[Commit]:
         """Those that are through since the last call; waits for the first of them for at most `timeout_s`."""
-        done = wait(self._under_way, timeout_s, FIRST_COMPLETED).done
-        self._under_way -= done
-        return [future.result() for future in done]
+        found: list[Commit] = []
+        with suppress(queue.Empty):
+            if self._under_way and timeout_s:
+                found.append(self._done.get(timeout=timeout_s).result())
+            while True:
+                found.append(self._done.get_nowait().result())
+        self._under_way -= len(found)
+        return found
 
     def close(self) -> None:
         """Begin no more; what is under way is not waited for."""

@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import assert_never
 
-from rollouts.pools.backlog import Backlog, group_of
+from rollouts.pools.backlog import Backlog
 from rollouts.pools.patience import Limits
 from rollouts.pools.pool import (
     Event,
@@ -31,6 +31,7 @@ from rollouts.pools.pool import (
     Task,
     TaskFailed,
 )
+from rollouts.pools.roster import Roster
 from rollouts.pools.slots import NEVER, Command, Kill, Send, Slot, Start
 from rollouts.pools.trouble import Streak, Trouble, episode_ids
 from rollouts.records import Unit
@@ -44,7 +45,7 @@ class Scheduler:
     ) -> None:
         self._limits = limits or Limits()
         self._backlog = Backlog(units)
-        self._slots = [Slot(number, self._limits) for number in range(slots)]
+        self._slots = Roster(slots, self._limits)
         self._next_attempt = next_attempt
         self.planned = len(self._backlog)
         self._owed = self.planned
@@ -76,7 +77,7 @@ class Scheduler:
     @property
     def playing(self) -> int:
         """Workers that have a task."""
-        return sum(slot.state == "busy" for slot in self._slots)
+        return self._slots.count("busy")
 
     @property
     def waiting(self) -> int:
@@ -86,7 +87,7 @@ class Scheduler:
     @property
     def live(self) -> int:
         """Workers that are ready or busy."""
-        return sum(slot.live for slot in self._slots)
+        return self._slots.live
 
     def commands(self, now: float) -> list[Command]:
         """All that is due now, in the order to obey; nothing but kills once it has stopped."""
@@ -100,16 +101,17 @@ class Scheduler:
         return commands
 
     def wait_s(self, now: float) -> float:
-        """Seconds until `commands` has something to say even if nothing happens; infinity where it never will."""
-        return max(0.0, min(self._alarms(), default=NEVER) - now)
+        """Seconds, at the most, until `commands` has something to say even if nothing happens; infinity where it never
+        will. It may be too early: then there is nothing to say yet."""
+        rested = self._slots.next_rested(self._looked_at) if self._backlog else NEVER
+        return max(0.0, min(self._slots.alarm(now), rested) - now)
 
     def silences(self, now: float) -> list[str]:
         """For people: who has been quiet for a while, and when that is too long. Each silence once."""
         return [
             f"worker {slot.number} has made no decision for {self._limits.quiet_s:g} s; "
             f"it is ended after {slot.patience_s:g} s without one"
-            for slot in self._slots
-            if slot.grew_quiet(now)
+            for slot in self._slots.grown_quiet(now)
         ]
 
     def feed(self, event: Event, now: float) -> Report | None:
@@ -143,17 +145,9 @@ class Scheduler:
 
     # What is due
 
-    def _alarms(self) -> Iterator[float]:
-        for slot in self._slots:
-            yield slot.alarm
-            if self._backlog and slot.state in ("empty", "ready") and slot.rests_until > self._looked_at:
-                yield slot.rests_until
-
     def _watch(self, now: float) -> None:
         """Kill what took too long."""
-        for slot in self._slots:
-            if slot.alarm > now:
-                continue
+        for slot in self._slots.overdue(now):
             why = self._too_long(slot, now)
             self._kills.append(Kill(slot.number, why))
             if slot.state == "busy":
@@ -172,15 +166,12 @@ class Scheduler:
         return f"no decision for {slot.patience_s:g} s: the engine, the environment or the policy hangs"
 
     def _assign(self, now: float) -> Iterator[Command]:
-        crowd = Counter(slot.group for slot in self._slots if slot.group)
-        for slot in self._slots:
+        for slot in self._slots.rested("ready", now):
             if not self._backlog:
                 return
-            if slot.state == "ready" and slot.rests_until <= now:
-                unit = self._backlog.take(slot.group, crowd)
-                crowd[group_of(unit)] += 1
-                slot.play(unit, now)
-                yield Send(slot.number, self._task(unit))
+            unit = self._backlog.take(slot.group, self._slots.groups)
+            slot.play(unit, now)
+            yield Send(slot.number, self._task(unit))
 
     def _task(self, unit: Unit) -> Task:
         attempt = self._next_attempt()
@@ -189,16 +180,13 @@ class Scheduler:
 
     def _start(self, now: float) -> Iterator[Command]:
         """Start no more workers than units wait (but some ahead of them), and not all at once."""
-        starting = sum(slot.state == "starting" for slot in self._slots)
         wanted = max(len(self._backlog), self._limits.ahead - self.live)
-        room = min(max(self._limits.starting, self.live), wanted) - starting
-        for slot in self._slots:
-            if room <= 0:
-                return
-            if slot.state == "empty" and slot.rests_until <= now:
-                slot.start(now)
-                room -= 1
-                yield Start(slot.number)
+        room = min(max(self._limits.starting, self.live), wanted) - self._slots.count("starting")
+        if room <= 0:
+            return
+        for slot in self._slots.rested("empty", now)[:room]:
+            slot.start(now)
+            yield Start(slot.number)
 
     # What happened
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
 
 from rollouts.pools.backlog import Group, group_of
 from rollouts.pools.patience import Limits
@@ -36,6 +36,14 @@ class Kill:
 Command = Start | Send | Kill
 
 
+class Overseer(Protocol):
+    """Whoever keeps count of the slots hears of each change."""
+
+    def moved(self, slot: Slot, before: State) -> None: ...
+    def regrouped(self, slot: Slot, before: Group | None) -> None: ...
+    def waits(self, slot: Slot) -> None: ...
+
+
 @dataclass(slots=True)
 class Slot:
     """`rests_until` holds back its next start or task; `deadline` moves with each decision, `last_moment` does not.
@@ -46,6 +54,7 @@ class Slot:
 
     number: int
     limits: Limits
+    overseer: Overseer = field(repr=False)
     state: State = "empty"
     rests_until: float = 0.0
     deadline: float = NEVER
@@ -61,25 +70,31 @@ class Slot:
     first_cause: str = ""
 
     @property
-    def live(self) -> bool:
-        return self.state in ("ready", "busy")
-
-    @property
     def alarm(self) -> float:
         """When the watchdog has to look."""
         return min(self.deadline, self.last_moment) if self.state in ("starting", "busy") else NEVER
 
+    @property
+    def quiet_at(self) -> float:
+        """When people have to be told that no decision comes."""
+        return self.quiet_since + self.limits.quiet_s if self.state == "busy" else NEVER
+
     def start(self, now: float) -> None:
-        self.state, self.deadline, self.last_moment = "starting", now + self.limits.start_s, NEVER
+        self._become("starting")
+        self.deadline, self.last_moment = now + self.limits.start_s, NEVER
+        self.overseer.waits(self)
 
     def ready(self) -> None:
-        self.state, self.unit = "ready", None
+        self._become("ready")
+        self.unit = None
 
     def play(self, unit: Unit, now: float) -> None:
         at_home = self.group == group_of(unit)
-        self.state, self.unit, self.group, self.decisions = "busy", unit, group_of(unit), 0
-        self._wait(self.limits.stall_s if at_home else self.limits.first_decision_s, now)
+        self._become("busy")
+        self._join(group_of(unit))
+        self.unit, self.decisions = unit, 0
         self.last_moment = NEVER if self.limits.unit_s is None else now + self.limits.unit_s
+        self._wait(self.limits.stall_s if at_home else self.limits.first_decision_s, now)
 
     def progress(self, decisions: int, now: float) -> None:
         if self.state == "busy" and decisions > self.decisions:
@@ -88,16 +103,27 @@ class Slot:
 
     def grew_quiet(self, now: float) -> bool:
         """Whether it is time to tell that no decision comes; once for each silence."""
-        if self.state != "busy" or now < self.quiet_since + self.limits.quiet_s:
+        if now < self.quiet_at:
             return False
         self.quiet_since = NEVER
         return True
 
     def _wait(self, patience_s: float, now: float) -> None:
         self.patience_s, self.deadline, self.quiet_since = patience_s, now + patience_s, now
+        self.overseer.waits(self)
+
+    def _become(self, state: State) -> None:
+        before, self.state = self.state, state
+        self.overseer.moved(self, before)
+
+    def _join(self, group: Group | None) -> None:
+        before, self.group = self.group, group
+        self.overseer.regrouped(self, before)
 
     def vacate(self) -> None:
-        self.state, self.group, self.unit = "empty", None, None
+        self._become("empty")
+        self._join(None)
+        self.unit = None
 
     def has_gone_well(self) -> None:
         self.deaths = self.failed_starts = self.lost_starts = 0

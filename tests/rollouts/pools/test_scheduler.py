@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import sys
 from dataclasses import dataclass
+from types import FrameType
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -419,11 +421,38 @@ def test_each_silence_is_told_once_and_says_when_it_is_too_long() -> None:
 def test_a_worker_at_home_gets_no_setting_up_time() -> None:
     bench = Bench(make_units(4, groups=2), limits=Limits(stall_s=10, first_decision_s=30))
     bench.start(0)
-    waits = []
-    for _ in range(3):
+    for patience_s in (10, 30):
         bench.finish(0)
-        waits.append(bench.scheduler.wait_s(bench.now))
-    assert waits == [10, 30, 10]
+        bench.pass_time(patience_s - 0.1)
+        assert bench.killed == []
+    bench.finish(0)
+    bench.pass_time(10)
+    assert bench.killed == [0]
+
+
+def test_a_unit_costs_the_same_steps_however_many_workers_there_are() -> None:
+    few, many = (_calls_for_a_unit(slots) for slots in (10, 500))
+    assert many < 1.5 * few
+
+
+def _calls_for_a_unit(slots: int) -> float:
+    """Python calls of the scheduler for each unit, once all workers are busy: a count, not a time."""
+    bench = Bench(make_units(slots + 200), slots=slots, limits=Limits(starting=slots))
+    bench.start(*range(slots))
+    calls = 0
+
+    def count(_frame: FrameType, event: str, _argument: object) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    sys.setprofile(count)
+    for n in range(200):
+        bench.now += 0.01
+        bench.finish(n % slots)
+        bench.scheduler.wait_s(bench.now)
+        bench.scheduler.silences(bench.now)
+    sys.setprofile(None)
+    return calls / 200
 
 
 def test_a_unit_has_a_last_moment_whatever_it_decides() -> None:
