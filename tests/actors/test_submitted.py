@@ -157,6 +157,20 @@ def test_a_run_is_submitted_followed_and_read(
     assert KEY not in shown + done.stdout + done.stderr
 
 
+def test_each_episode_of_a_job_is_in_the_log_of_the_actor_that_played_it(head: Head, tmp_path: Path) -> None:
+    """R7: 4 actors whose lines differ only in numbers. A file each, and every line says who, which episode and seed."""
+    four = ("--scenario", "defend_the_center", "--actors", "4", "--cpus-per-actor", "0.5", "--episodes-per-unit", "1")
+    words = (*four, "--frames", "none", "--seeds", "0:40", "--run-id", "r", "--grade", "none")
+    done = head.rollouts(tmp_path, "submit", *words, "--address", head.url)
+    assert done.returncode == 0, done.stdout + done.stderr
+    told = {file: events(file.read_text()) for file in (tmp_path / "runs/r/logs").glob("actor-*.jsonl")}
+    assert all({line["actor"] for line in lines} == {file.stem} for file, lines in told.items())
+    episodes = [line for lines in told.values() for line in lines if line["event"] == "episode"]
+    assert sorted(line["seed"] for line in episodes) == list(range(40))
+    assert {line["episode"] for line in episodes} == {f"defend_the_center.rule.oracle.{n}.0" for n in range(40)}
+    assert len(told) == 4
+
+
 def test_the_exit_status_of_the_job_is_ours(head: Head, tmp_path: Path) -> None:
     """Whether `--out` can be written to is for the nodes to say."""
     (tmp_path / "runs").write_text("")
