@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 from rollouts.errors import UsageError
 
@@ -13,11 +14,20 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """What one node has altogether, used or not. `name` is for people."""
+    """What one node has altogether, used or not. `name` is for people, `id` is Ray's; `labels` are also Ray's own."""
 
     name: str
     cpus: float
     gpus: float
+    id: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+def node_of(told: Mapping[str, Any]) -> Node:
+    """From what `ray.nodes()` tells of a node."""
+    resources = told["Resources"]
+    name, cpus, gpus = told["NodeManagerHostname"], resources.get("CPU", 0.0), resources.get("GPU", 0.0)
+    return Node(name, cpus, gpus, told["NodeID"], told.get("Labels") or {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +36,10 @@ class Share:
 
     cpus: float
     gpus: float
+
+    def __str__(self) -> str:
+        cpus = f"{self.cpus:g} CPU{'' if self.cpus == 1 else 's'}"
+        return cpus if not self.gpus else f"{cpus} and {self.gpus:g} GPU{'' if self.gpus == 1 else 's'}"
 
     def check(self) -> None:
         """Errors: UsageError for what no actor can take."""
@@ -48,28 +62,29 @@ class Share:
         return min(limit for limit in (by_cpu, by_gpu) if limit is not None)
 
 
-def choose_actors(nodes: Sequence[Node], share: Share, asked: int | None, grows: bool) -> int:
-    """`asked`, or as many as fit. `grows`: an autoscaler may add nodes, so nothing can be too much.
+def choose_actors(
+    nodes: Sequence[Node], share: Share, asked: int | None, grows: bool, labels: Mapping[str, str] | None = None
+) -> int:
+    """`asked`, or as many as fit on the `nodes`, which are those with the `labels`. `grows`: an autoscaler may add
+    nodes, so nothing can be too much.
 
     Errors: UsageError with asked, available and what to change, where the nodes can never hold them.
     """
     share.check()
+    if labels and not nodes and not grows:
+        told = " ".join(f"--node-label {key}={value}" for key, value in labels.items())
+        raise UsageError(f"no node of Ray has {told}: start nodes with `ray start --labels`, or leave it out")
     room = sum(share.fits(node) for node in nodes)
     if asked is None and room == 0 and not grows:
-        raise UsageError(f"no node can hold an actor of {_told(share)}: {_offer(nodes)}; {_advice(share, 0)}")
+        raise UsageError(f"no node can hold an actor of {share}: {_offer(nodes)}; {_advice(share, 0)}")
     if asked is None:
         return max(room, 1)
     if asked > room and not grows:
         raise UsageError(
-            f"asked for {asked} actors of {_told(share)} each, but {_offer(nodes)}, "
+            f"asked for {asked} actors of {share} each, but {_offer(nodes)}, "
             f"which is room for {room}; {_advice(share, room)}"
         )
     return asked
-
-
-def _told(share: Share) -> str:
-    cpus = f"{share.cpus:g} CPU{'' if share.cpus == 1 else 's'}"
-    return cpus if not share.gpus else f"{cpus} and {share.gpus:g} GPU{'' if share.gpus == 1 else 's'}"
 
 
 def _offer(nodes: Sequence[Node]) -> str:

@@ -18,7 +18,7 @@ from typing import Any
 
 import psutil
 
-from actors.capacity import Node
+from actors.capacity import Node, node_of
 from actors.entry_check import check_lets_in, find_token
 from actors.reaper import Reaper
 from rollouts.doom.engine_home import sweep_shared_memory
@@ -47,6 +47,11 @@ class ClusterSettings:
     dashboard: bool = False
     metrics_port: int | None = None
 
+    @property
+    def joins(self) -> str | None:
+        """The address of the cluster that is joined; None for a Ray of our own."""
+        return self.address or os.environ.get("RAY_ADDRESS") or None
+
 
 class Cluster:
     """A connection to Ray; one a process. The driver's `close` ends what it started, never what it joined."""
@@ -54,7 +59,7 @@ class Cluster:
     def __init__(self, settings: ClusterSettings | None = None) -> None:
         """Errors: UsageError where Ray cannot be joined (within 12 s) or started."""
         self._settings = settings or ClusterSettings()
-        self._address = self._settings.address or os.environ.get("RAY_ADDRESS") or None
+        self._address = self._settings.joins
         self._old_processes = set(psutil.Process().children())
         self._check_metrics()
         self._ray = _import_ray(self.is_own, self.collects_metrics)
@@ -84,10 +89,7 @@ class Cluster:
 
     def nodes(self) -> list[Node]:
         """Those alive."""
-        return [
-            Node(found["NodeManagerHostname"], found["Resources"].get("CPU", 0.0), found["Resources"].get("GPU", 0.0))
-            for found in self._alive()
-        ]
+        return [node_of(found) for found in self._alive()]
 
     def grows(self) -> bool:
         """Whether an autoscaler seems to look after it: such nodes belong to a group."""

@@ -19,6 +19,8 @@ from uuid import uuid4
 import ray
 from ray import exceptions
 
+from actors.nodes import alive_nodes
+from actors.placement import away_from_gpus
 from rollouts.calls.limiter import UNSENT, LocalLimiter
 from rollouts.calls.limits import Limiter, LimiterStatus, Limits, Order, Outcome, Permit, Spending
 from rollouts.errors import BudgetSpent, RunStopped
@@ -188,7 +190,7 @@ RemoteGovernor: Any = ray.remote(**_OPTIONS)(Governor)
 
 def start_governor(limits: Limits) -> Any:
     """The run's governor. Returns at once."""
-    return RemoteGovernor.remote(limits)
+    return RemoteGovernor.options(**away_from_gpus(alive_nodes())).remote(limits)
 
 
 @dataclass

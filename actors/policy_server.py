@@ -17,6 +17,7 @@ import ray
 from ray import exceptions
 
 from actors.capacity import Node, Share
+from actors.placement import Placement, matching
 from actors.ray_pool import why
 from actors.served_policy import Held, ServedPolicies
 from rollouts.errors import RunStopped, UsageError
@@ -122,13 +123,16 @@ _OPTIONS: dict[str, Any] = {"max_restarts": -1, "max_task_retries": 0, "num_cpus
 RemotePolicyServer: Any = ray.remote(**_OPTIONS)(PolicyServer)
 
 
-def start_servers(n: int, serving: Serving, nodes: Sequence[Node], grows: bool) -> ServedPolicies:
+def start_servers(n: int, serving: Serving, placement: Placement, grows: bool) -> ServedPolicies:
     """Start `n` servers and wait until all have loaded.
 
-    Errors: UsageError where the nodes cannot hold them, or they cannot load; RunStopped where one dies of it.
+    Errors: UsageError where the nodes cannot hold them, or they cannot load; RunStopped where one dies of it, or finds
+    no place in time.
     """
-    _check_room(n, serving.gpus, nodes, grows)
-    servers = tuple(RemotePolicyServer.options(num_gpus=serving.gpus).remote(serving) for _ in range(n))
+    _check_room(n, serving.gpus, matching(placement.nodes(), placement.labels), grows)
+    where = placement.options()
+    servers = tuple(RemotePolicyServer.options(num_gpus=serving.gpus, **where).remote(serving) for _ in range(n))
+    _wait_for_places(servers, placement)
     try:
         loaded = ray.get([server.load.remote() for server in servers], timeout=LOAD_S)
     except exceptions.GetTimeoutError as error:
@@ -139,6 +143,17 @@ def start_servers(n: int, serving: Serving, nodes: Sequence[Node], grows: bool) 
         if isinstance(held, Failure):
             raise UsageError(f"the policy server cannot load: {held.cause}")
     return ServedPolicies(servers, loaded[0])
+
+
+def _wait_for_places(servers: Sequence[Any], placement: Placement) -> None:
+    """One that is not made for another reason has a place too: what it is asked next tells why."""
+    places = [server.__ray_ready__.remote() for server in servers]
+    _, without = ray.wait(places, num_returns=len(places), timeout=placement.timeout_s, fetch_local=False)
+    if without:
+        raise RunStopped(
+            f"no node has had room for {len(without)} of {len(servers)} policy servers within "
+            f"{placement.timeout_s:g} s (--placement-timeout): {placement.asked_and_offered()}"
+        )
 
 
 def _check_room(n: int, gpus: float, nodes: Sequence[Node], grows: bool) -> None:

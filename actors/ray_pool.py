@@ -18,6 +18,7 @@ import ray
 from ray import exceptions
 
 from actors.capacity import Share
+from actors.placement import Patience, Placement
 from actors.rollout_actor import WATCH, Played, Ready, RemoteRolloutActor
 from rollouts.pools.players import MakePlayer
 from rollouts.pools.pool import (
@@ -31,6 +32,7 @@ from rollouts.pools.pool import (
     StartFailed,
     Task,
     TaskFailed,
+    Waiting,
 )
 from rollouts.scrub import describe_error, scrub
 
@@ -45,11 +47,13 @@ TAKEN_ALONG = "its process was ended, since another game in it hung or never beg
 
 @dataclass(slots=True)
 class _Process:
-    """One Ray actor, with those of its seats that are taken by slots. One that is `closed` gets no more of them."""
+    """One Ray actor, with those of its seats that are taken by slots. One that is `closed` gets no more of them. It is
+    `placed` once a node has it."""
 
     handle: Any
     name: str
     seats: int
+    placed: bool = False
     taken: dict[int, int] = field(default_factory=dict)
     closed: bool = False
 
@@ -87,10 +91,11 @@ class RayPool:
 
     `most_episodes` and `most_mb` (MiB, with the engine) say when an actor is worn out; `look_every_s` how often a busy
     one is asked for its progress. `on_close` runs after the actors have ended; `forget` is told the name of each that
-    is lost or ended.
+    is lost or ended. `placement` says where on a cluster that is joined actors may live; as that becomes larger so do
+    the slots, up to `most`.
     """
 
-    def __init__(  # noqa: PLR0913  the last five have defaults
+    def __init__(  # noqa: PLR0913  most have defaults
         self,
         make: MakePlayer,
         slots: int,
@@ -99,17 +104,22 @@ class RayPool:
         most_mb: int | None = None,
         *,
         together: int = 1,
+        placement: Placement | None = None,
+        most: int | None = None,
         look_every_s: float = 5.0,
         on_close: Callable[[], None] | None = None,
         forget: Callable[[str], None] = lambda _name: None,
     ) -> None:
         self.slots = slots
+        self._most = most
         self._share = share
+        self._placement = placement
+        self._patience = placement.patience() if placement is not None else None
         self._make = make
         self._worn = (most_episodes, most_mb)
         self._together = together
         self._look_every_s = look_every_s
-        self._look_at = 0.0
+        self._look_at = self._measure_at = 0.0
         self._on_close = on_close
         self._forget = forget
         self._actors: dict[int, _Actor] = {}
@@ -140,7 +150,9 @@ class RayPool:
         actor = self._actors.get(slot)
         if actor is None:
             return
-        if actor.state == "idle":
+        if not actor.process.placed and len(actor.process.taken) > 1:
+            self._stand_up(slot)  # the others still wait
+        elif actor.state == "idle":
             actor.process.closed = True  # it is worn out, or not wanted any more
             self._stand_up(slot)
         else:
@@ -149,7 +161,7 @@ class RayPool:
             self._said += [Lost(other, TAKEN_ALONG, preempted=True) for other in others]
 
     def wait(self, timeout_s: float) -> Sequence[Event]:
-        self._look_at_the_busy()
+        self._look_around()
         said, self._said = self._said, []
         answers: list[_Answer] = []
         with suppress(queue.Empty):
@@ -182,9 +194,12 @@ class RayPool:
     def _new_process(self, seats: int, cpus: float) -> _Process:
         gpus, worn = self._share.gpus, [limit and limit * seats for limit in self._worn]
         options = {"num_cpus": cpus * seats, "num_gpus": gpus * seats, "max_concurrency": seats}
-        handle = RemoteRolloutActor.options(**options).remote(gpus == 0, *worn)
+        where = self._placement.options() if self._placement is not None else {}
+        handle = RemoteRolloutActor.options(**options, **where).remote(gpus == 0, *worn)
         process = _Process(handle, f"actor-{handle._actor_id.hex()[:16]}", seats)
         self._processes.append(process)
+        if self._placement is not None:
+            handle.__ray_ready__.remote().future().add_done_callback(lambda _: setattr(process, "placed", True))
         return process
 
     def _sit_down(self, slot: int, process: _Process) -> _Actor:
@@ -222,11 +237,28 @@ class RayPool:
         life = self._actors[slot].life
         ref.future().add_done_callback(lambda future: self._answers.put(_Answer(slot, life, question, future)))
 
-    def _look_at_the_busy(self) -> None:
+    def _look_around(self) -> None:
         now = time.monotonic()
         if now < self._look_at:
             return
         self._look_at = now + self._look_every_s / LOOKS
+        self._look_at_the_busy(now)
+        if self._placement is not None and self._patience is not None:
+            self._look_at_the_waiting(self._patience)
+        if self._placement is not None and self._most is not None and now >= self._measure_at:
+            self._measure_at = now + self._look_every_s
+            self.slots = max(self.slots, min(self._placement.room(), self._most))
+
+    def _look_at_the_waiting(self, patience: Patience) -> None:
+        waiting = [slot for slot, actor in self._actors.items() if not actor.process.placed]
+        self._said += [Waiting(slot) for slot in waiting]
+        match patience.look(len(waiting), len(self._actors) - len(waiting)):
+            case Noted() as note:
+                self._said.append(note)
+            case Failure() as failure:
+                self._said += [StartFailed(slot, failure) for slot in waiting]
+
+    def _look_at_the_busy(self, now: float) -> None:
         for slot, actor in self._actors.items():
             if actor.state == "playing" and not actor.asking and now - actor.asked_at >= self._look_every_s:
                 actor.asking, actor.asked_at = True, now

@@ -17,6 +17,8 @@ from typing import Any, Literal
 import ray
 from ray import exceptions
 
+from actors.nodes import alive_nodes
+from actors.placement import away_from_gpus
 from actors.ray_pool import CLOSE_S, why
 from rollouts.pools.lanes import MakeAsyncPlayer, told
 from rollouts.pools.pool import Event, Failure, Lost, Progressed, Started, StartFailed, Task
@@ -134,7 +136,7 @@ class RayLanes:
 
     def _new_actor(self, number: int) -> _Actor:
         staff, self._lives = self._staff, self._lives + 1
-        handle = staff.remote.remote()
+        handle = staff.remote.options(**away_from_gpus(alive_nodes())).remote()
         actor = _Actor(handle, self._lives, f"actor-{handle._actor_id.hex()[:16]}")
         ref = handle.prepare.remote(actor.name, self._make, staff.governor, staff.in_flight)
         self._ask(actor, number, "prepare", ref)

@@ -37,6 +37,8 @@ class RunConfig:
     (`ModelSettings`); `policy_base_url` None is the endpoint that graders use.
     `realtime` is None where the game stands still while a policy thinks; `latency_ms` is None where that is measured.
     `policy_server`: how many actors hold the networks for all others, 0 for none.
+    `node_labels` holds `KEY=VALUE`, which the nodes of a cluster that play must have; `placement_timeout_s` is how long
+    a place for the first actor is waited for.
     `metrics_port` is where a Ray of the run's own is scraped, 0 for any port, None for nowhere.
     An actor's process is replaced after `recycle_after` episodes or above `recycle_above_mb` MiB of memory.
     """
@@ -58,6 +60,8 @@ class RunConfig:
     metrics_port: int | None = None
     cpus_per_actor: float | None = None
     gpus_per_actor: float = 0.0
+    node_labels: tuple[str, ...] = ()
+    placement_timeout_s: float = 600.0
     episodes_per_unit: int | None = None
     seed: int = 0
     out: str = "runs"
@@ -118,6 +122,11 @@ class RunConfig:
         """Most decisions an episode."""
         return scenario.step_cap if self.step_cap is None else self.step_cap
 
+    @property
+    def labels(self) -> dict[str, str]:
+        """What the nodes that play must be labelled with."""
+        return dict(label.split("=", 1) for label in self.node_labels)
+
     def real_time(self) -> RealTime | None:
         """How thinking costs game time; None where it does not."""
         return None if self.realtime is None else RealTime(self.realtime, self.latency_ms)
@@ -155,6 +164,8 @@ KINDS: dict[str, Kind] = {
     "metrics_port": "int",
     "cpus_per_actor": "float",
     "gpus_per_actor": "float",
+    "node_labels": "texts",
+    "placement_timeout_s": "float",
     "episodes_per_unit": "int",
     "seed": "int",
     "out": "text",

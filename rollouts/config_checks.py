@@ -38,6 +38,8 @@ _AT_LEAST_1 = (
     "policy_max_tokens",
     "policy_server_batch",
 )
+_WORD = r"[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?"
+_LABEL = re.compile(rf"(?:[A-Za-z0-9][A-Za-z0-9.-]{{0,252}}/)?{_WORD}={_WORD}", re.ASCII)
 _BIGGEST = 2**31 - 1
 _LONGEST_THOUGHT_MS = 3_600_000
 LARGEST_PORT = 65_535
@@ -45,9 +47,9 @@ LARGEST_PORT = 65_535
 
 def check_repeated(config: RunConfig, source: Mapping[str, str]) -> None:
     """What must be there, and only once."""
-    for name in ("scenarios", "rubrics", "policies", "variables", "rubric_files"):
+    for name in ("scenarios", "rubrics", "policies", "variables", "rubric_files", "node_labels"):
         values: tuple[str, ...] = getattr(config, name)
-        if not values and name not in ("variables", "rubric_files"):
+        if not values and name not in ("variables", "rubric_files", "node_labels"):
             raise UsageError(f"{source[name]} is empty: give at least one")
         for value in values:
             if values.count(value) > 1:
@@ -164,7 +166,25 @@ def _check_real_time(config: RunConfig, source: Mapping[str, str]) -> None:
         raise UsageError(f"{told}: only in real time does thinking cost time; give --realtime hold (or idle) too")
 
 
+def _check_nodes(config: RunConfig, source: Mapping[str, str]) -> None:
+    """Labels as Ray takes them: those of Kubernetes (a prefix, `/` and a name; 63 characters at most)."""
+    if config.placement_timeout_s <= 0:
+        raise UsageError(f"{source['placement_timeout_s']} is {config.placement_timeout_s:g}: must be above 0 seconds")
+    for label in config.node_labels:
+        if not _LABEL.fullmatch(label):
+            raise UsageError(
+                f'{source["node_labels"]} is "{one_line(label)}": must be KEY=VALUE, as in zone=a, of letters, digits, '
+                '".", "_" and "-"'
+            )
+        key = label.partition("=")[0]
+        if len([one for one in config.node_labels if one.partition("=")[0] == key]) > 1:
+            raise UsageError(f'{source["node_labels"]}: "{one_line(key)}" is given twice: a node has one value of it')
+    if config.node_labels and config.pool != "ray":
+        raise UsageError(f"{source['node_labels']} needs {source['pool']} ray")
+
+
 def _check_places(config: RunConfig, source: Mapping[str, str]) -> None:
+    _check_nodes(config, source)
     _check_metrics_port(config, source)
     if not config.out:
         raise UsageError(f"{source['out']} is empty: must be a folder or a URI such as s3://bucket/runs")

@@ -28,6 +28,7 @@ from rollouts.pools.pool import (
     Started,
     StartFailed,
     TaskFailed,
+    Waiting,
 )
 from rollouts.pools.scheduler import Scheduler
 from rollouts.pools.slots import Command, Kill, Send, Start
@@ -169,6 +170,7 @@ class _Course:
         for unit in self._arrivals.take():
             self._units[unit.number] = unit
             self._scheduler.add(unit)
+        self._scheduler.grow(self._pool.slots)
         for command in self._scheduler.commands(time.monotonic()):
             self._obey(command)
         for silence in self._scheduler.silences(time.monotonic()):
@@ -228,7 +230,8 @@ class _Course:
                 self._pool.send(slot, task)
             case Kill(slot, why):
                 self._pool.kill(slot)
-                self._on_event(Remark(f"worker {slot} was ended: {why}"))
+                if why is not None:
+                    self._on_event(Remark(f"worker {slot} was ended: {why}"))
             case _:
                 assert_never(command)
 
@@ -285,7 +288,7 @@ def _remark(event: Event) -> str | None:
             return f"worker {slot} failed: {failure.cause}"
         case Noted(text):
             return text
-        case Started() | Progressed() | Finished():
+        case Started() | Progressed() | Finished() | Waiting():
             return None
         case _:
             assert_never(event)

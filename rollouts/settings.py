@@ -20,7 +20,7 @@ from rollouts.errors import UsageError
 PREFIX = "DOOM_ROLLOUTS_"
 SINGULAR = {
     **{"scenario": "scenarios", "rubric": "rubrics", "policy": "policies", "variable": "variables"},
-    "rubric_file": "rubric_files",
+    **{"rubric_file": "rubric_files", "node_label": "node_labels", "placement_timeout": "placement_timeout_s"},
 }
 _FOLDER = "is a folder, not a file"
 Kind = Literal["text", "texts", "numbers", "int", "float", "bool", "seeds"]

@@ -107,6 +107,14 @@ class RunFlags:
         ),
     ] = None
     gpus_per_actor: Annotated[Text, _flag(_WHERE, "GPUs an actor, fractions allowed (0).", hyphen=True)] = None
+    node_labels: Annotated[
+        Texts,
+        _flag(_WHERE, "KEY=VALUE that nodes must have to play, of a cluster to join; repeat for more.", "--node-label"),
+    ] = None
+    placement_timeout_s: Annotated[
+        Text,
+        _flag(_WHERE, "Seconds to wait for a node with room for an actor (600).", "--placement-timeout", hyphen=True),
+    ] = None
     episodes_per_unit: Annotated[Text, _flag(_WHERE, "Episodes a shard (by size and number).", hyphen=True)] = None
     retry_failed: Annotated[Switch, _flag(_TROUBLE, "Play the failed episodes of this run again.")] = None
     unit_timeout_s: Annotated[Text, _flag(_TROUBLE, "Seconds until a unit counts as hung.", hyphen=True)] = None

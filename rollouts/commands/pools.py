@@ -24,6 +24,7 @@ from rollouts.commands.preparing import Prepared
 from rollouts.commits import SideCommits
 from rollouts.doom.engine_home import sweep_shared_memory
 from rollouts.meters import NO_METERS, Meters
+from rollouts.plan import make_plan
 from rollouts.pools.local_pool import LocalPool
 from rollouts.pools.patience import Limits
 from rollouts.pools.players import MakeWorker, OpenLimiter
@@ -41,6 +42,9 @@ if TYPE_CHECKING:
 CPUS_OF_A_WAITER = 0.125
 """Of a second that a model behind an endpoint takes to answer, the engine and the row take a few milliseconds: what
 bounds eight actors a CPU is memory, where each has a process (some 160 MB, engine included)."""
+
+MOST_ACTORS = 1_000
+"""On a cluster that grows, where nobody says how many."""
 
 
 class Place:
@@ -73,6 +77,7 @@ class Place:
             return _local_pool(prepared, signals, self._local)
         wish = _wish(prepared)
         wish.share.check()
+        wish.check_labels()
         cluster = self._ray(signals)
         governed = self._governor()
         workers = replace(_workers(prepared, governed.opener), meters=self.meters(prepared.run_id))
@@ -166,7 +171,8 @@ def _with_servers(workers: MakeWorker, prepared: Prepared, cluster: Cluster, sig
         config.policy_server_wait_ms / 1000,
     )
     with signals.obeyed_at_once():
-        servers = start_servers(config.policy_server, serving, cluster.nodes(), cluster.grows())
+        placement = replace(_wish(prepared), share=Share(0.0, config.policy_server_gpus)).placement(cluster)
+        servers = start_servers(config.policy_server, serving, placement, cluster.grows())
     signals.install()
     return replace(workers, order=replace(order, server=servers))
 
@@ -190,6 +196,9 @@ def _wish(prepared: Prepared) -> Wish:
         config.recycle_above_mb,
         prepared.grading.in_flight if _only_waits(prepared) else None,
         _together(prepared),
+        config.labels,
+        config.placement_timeout_s,
+        min(MOST_ACTORS, len(make_plan(prepared.groups, config.episodes_per_unit))),
     )
 
 

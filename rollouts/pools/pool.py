@@ -135,11 +135,18 @@ class Noted:
     text: str
 
 
-Event = Started | StartFailed | Finished | TaskFailed | Lost | Progressed | Noted
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """The slot's worker has no place yet, so its start has not begun. Told again and again while that is so."""
+
+    slot: int
+
+
+Event = Started | StartFailed | Finished | TaskFailed | Lost | Progressed | Noted | Waiting
 
 
 class Pool(Protocol):
-    """A fixed number of slots, numbered from 0, each with at most one worker that plays one task at a time."""
+    """Slots, numbered from 0, each with at most one worker that plays one task at a time. They may become more."""
 
     @property
     def slots(self) -> int: ...

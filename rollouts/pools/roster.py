@@ -12,18 +12,25 @@ from typing import get_args
 
 from rollouts.pools.backlog import Group
 from rollouts.pools.patience import Limits
-from rollouts.pools.slots import NEVER, Slot, State
+from rollouts.pools.slots import NEVER, WATCHED, Slot, State
 
 
 class Roster:
     """`slots` of them, numbered from 0, all empty at first."""
 
     def __init__(self, slots: int, limits: Limits) -> None:
+        self._limits = limits
         self._in: dict[State, dict[int, Slot]] = {state: {} for state in get_args(State)}
         self._groups: Counter[Group] = Counter()
         self._alarm = self._quiet = NEVER
-        self._slots = [Slot(number, limits, self) for number in range(slots)]
-        self._in["empty"] = dict(enumerate(self._slots))
+        self._slots: list[Slot] = []
+        self.grow(slots)
+
+    def grow(self, slots: int) -> None:
+        """Let there be so many, if there are fewer."""
+        for number in range(len(self._slots), slots):
+            slot = self._in["empty"][number] = Slot(number, self._limits, self)
+            self._slots.append(slot)
 
     def __getitem__(self, number: int) -> Slot:
         return self._slots[number]
@@ -46,6 +53,10 @@ class Roster:
         """Slots in that state that need no more rest, in their order."""
         found = self._in[state]
         return [found[number] for number in sorted(found) if found[number].rests_until <= now]
+
+    def last(self, state: State, count: int) -> list[Slot]:
+        """The `count` slots in that state that come last in their order."""
+        return [self._in[state][number] for number in sorted(self._in[state], reverse=True)[: max(0, count)]]
 
     def alarm(self, now: float) -> float:
         """No watchdog has to look before this moment."""
@@ -74,7 +85,7 @@ class Roster:
         return sorted(found, key=lambda slot: slot.number)
 
     def _watched(self) -> list[Slot]:
-        return [*self._in["starting"].values(), *self._in["busy"].values()]
+        return [slot for state in WATCHED for slot in self._in[state].values()]
 
     # What slots tell
 

@@ -30,6 +30,7 @@ from rollouts.pools.pool import (
     StartFailed,
     Task,
     TaskFailed,
+    Waiting,
 )
 from rollouts.pools.roster import Roster
 from rollouts.pools.slots import NEVER, Command, Kill, Send, Slot, Start
@@ -64,6 +65,10 @@ class Scheduler:
         self.planned += 1
         self._owed += 1
 
+    def grow(self, slots: int) -> None:
+        """The pool has so many slots by now."""
+        self._slots.grow(slots)
+
     @property
     def done(self) -> bool:
         """Every unit's report has been handed out."""
@@ -97,6 +102,7 @@ class Scheduler:
         commands, self._kills = self._kills, []
         if self.stopped is None:
             commands.extend(self._assign(now))
+            commands.extend(self._call_off())
             commands.extend(self._start(now))
         return commands
 
@@ -121,6 +127,8 @@ class Scheduler:
                 pass
             case Progressed():
                 self._slots[event.slot].progress(event.decisions, now)
+            case Waiting():
+                self._slots[event.slot].has_no_place(now)
             case Started():
                 self._slots[event.slot].ready()
             case Finished():
@@ -159,7 +167,7 @@ class Scheduler:
                 slot.rests_until = now + self._limits.longest_rest_s
 
     def _too_long(self, slot: Slot, now: float) -> str:
-        if slot.state == "starting":
+        if slot.state in ("starting", "waiting"):
             return f"no worker was ready within {self._limits.start_s:g} s"
         if slot.last_moment <= now:
             return f"a unit took longer than {self._limits.unit_s:g} s"
@@ -178,10 +186,21 @@ class Scheduler:
         trouble = self._troubles.get(unit.number)
         return Task(trouble.todo, attempt, trouble.blamed, trouble.alone) if trouble else Task(unit, attempt)
 
-    def _start(self, now: float) -> Iterator[Command]:
-        """Start no more workers than units wait (but some ahead of them), and not all at once."""
+    @property
+    def _missing(self) -> int:
+        """Workers to be started: as many as units wait (but some ahead of them), without those on their way."""
         wanted = max(len(self._backlog), self._limits.ahead - self.live)
-        room = min(max(self._limits.starting, self.live), wanted) - self._slots.count("starting")
+        return wanted - self._slots.count("starting", "waiting")
+
+    def _call_off(self) -> Iterator[Command]:
+        """Of those without a place, who is not needed any more: an autoscaler would make one for them."""
+        for slot in self._slots.last("waiting", -self._missing):
+            slot.vacate()
+            yield Kill(slot.number, None)
+
+    def _start(self, now: float) -> Iterator[Command]:
+        """Start no more workers than are missing, and not all at once; those without a place burden nobody."""
+        room = min(max(self._limits.starting, self.live) - self._slots.count("starting"), self._missing)
         if room <= 0:
             return
         for slot in self._slots.rested("empty", now)[:room]:
@@ -236,7 +255,7 @@ class Scheduler:
         slot.vacate()
         if loss.preempted:
             slot.rests_until = now + self._limits.rest_s
-        elif before == "starting":
+        elif before in ("starting", "waiting"):
             self._charge_start(slot, slot.died_at_start(loss.cause, now))
         elif before != "empty":
             self._charge(slot, None if loss.unreachable else unit, loss.cause, now)

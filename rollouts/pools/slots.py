@@ -10,7 +10,8 @@ from rollouts.pools.patience import Limits
 from rollouts.pools.pool import Task
 from rollouts.records import Unit
 
-State = Literal["empty", "starting", "ready", "busy"]
+State = Literal["empty", "starting", "waiting", "ready", "busy"]
+WATCHED: tuple[State, ...] = ("starting", "waiting", "busy")
 NEVER = float("inf")
 
 
@@ -27,10 +28,10 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Kill:
-    """`why` is for people."""
+    """`why` is for people; None where there is nothing to tell."""
 
     slot: int
-    why: str
+    why: str | None
 
 
 Command = Start | Send | Kill
@@ -46,7 +47,9 @@ class Overseer(Protocol):
 
 @dataclass(slots=True)
 class Slot:
-    """`rests_until` holds back its next start or task; `deadline` moves with each decision, `last_moment` does not.
+    """A worker is `starting`, and as long as it is known to have no place `waiting`; then `ready` or `busy`.
+
+    `rests_until` holds back its next start or task; `deadline` moves with each decision, `last_moment` does not.
     `patience_s` is how far the deadline lies ahead, `quiet_since` the last decision that nobody was told to wait for.
 
     `decisions` counts those seen of the present task; `first_cause` is that of the present row of failures.
@@ -72,7 +75,7 @@ class Slot:
     @property
     def alarm(self) -> float:
         """When the watchdog has to look."""
-        return min(self.deadline, self.last_moment) if self.state in ("starting", "busy") else NEVER
+        return min(self.deadline, self.last_moment) if self.state in WATCHED else NEVER
 
     @property
     def quiet_at(self) -> float:
@@ -83,6 +86,13 @@ class Slot:
         self._become("starting")
         self.deadline, self.last_moment = now + self.limits.start_s, NEVER
         self.overseer.waits(self)
+
+    def has_no_place(self, now: float) -> None:
+        """Its start has not begun."""
+        if self.state in ("starting", "waiting"):
+            self._become("waiting")
+            self.deadline = now + self.limits.start_s
+            self.overseer.waits(self)
 
     def ready(self) -> None:
         self._become("ready")

@@ -16,8 +16,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from actors.capacity import Node
+from actors.capacity import Node, Share
 from actors.cluster import Cluster, ClusterSettings
+from actors.placement import Placement
 from rollouts.commands.preparing import Prepared, prepare
 from rollouts.config import load_config
 from rollouts.errors import PolicyError, RunStopped, TryVoid, UsageError
@@ -35,6 +36,7 @@ from tests.served import MARK
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default")]
 SPELLS = "tests.served:Spells"
+NOWHERE = Placement(list, Share(0.0, 0.0))
 OPTIONS = ("attack", "turn left", "turn right")
 
 
@@ -113,7 +115,7 @@ def test_a_server_that_cannot_load_says_why(tmp_path: Path) -> None:
     assert isinstance(failure, Failure)
     assert failure.kind == "systemic"
     with pytest.raises(UsageError, match=r"the policy server cannot load: policy 'onnx:.*c.onnx': the checkpoint on"):
-        start_servers(1, order, [], False)
+        start_servers(1, order, NOWHERE, False)
 
 
 def test_more_gpus_than_there_are(tmp_path: Path) -> None:
@@ -121,7 +123,7 @@ def test_more_gpus_than_there_are(tmp_path: Path) -> None:
 
     order = replace(serving(tmp_path, SPELLS), gpus=0.5)
     with pytest.raises(UsageError, match=r"--policy-server 3 with --policy-server-gpus 0.5: .* 1 GPUs, .* room for 2"):
-        start_servers(3, order, [Node("a", 4, 1)], False)
+        start_servers(3, order, Placement(lambda: [Node("a", 4, 1)], Share(0.0, 0.5)), False)
 
 
 @pytest.fixture
@@ -129,7 +131,7 @@ def asker(tmp_path: Path) -> Any:
     """What a rollout actor is given, for a network that sees small frames."""
     from actors.policy_server import start_servers
 
-    return start_servers(2, serving(tmp_path, f"onnx:{mean_colour(tmp_path / 'c.onnx', (60, 80))}"), [], False)
+    return start_servers(2, serving(tmp_path, f"onnx:{mean_colour(tmp_path / 'c.onnx', (60, 80))}"), NOWHERE, False)
 
 
 @pytest.fixture(params=["straight", "through Ray"])
@@ -175,7 +177,7 @@ def test_the_other_kinds_of_networks_can_be_served(tmp_path: Path) -> None:
     save_network(build(card, 3), card, tmp_path / "small.safetensors")
     specs = (f"torch:{tmp_path}/small.safetensors", f"transformers:{language_models.make(tmp_path / 'lm')}")
     scenario = prepared(tmp_path, *specs).config.scenario("defend_the_center")
-    servers = start_servers(1, serving(tmp_path, *specs), [], False)
+    servers = start_servers(1, serving(tmp_path, *specs), NOWHERE, False)
     for spec in specs:
         own = make_policy(spec, scenario)
         with closing(servers.open(spec, scenario)) as served:
@@ -205,7 +207,7 @@ def test_a_killed_server_voids_the_try_and_is_back_for_the_next(tmp_path: Path, 
 def test_a_server_that_hangs_is_started_again(tmp_path: Path) -> None:
     from actors.policy_server import start_servers
 
-    servers = replace(start_servers(1, serving(tmp_path, "tests.served:Hangs"), [], False), patience_s=0.5)
+    servers = replace(start_servers(1, serving(tmp_path, "tests.served:Hangs"), NOWHERE, False), patience_s=0.5)
     served = servers.open("tests.served:Hangs", None)
     with pytest.raises(TryVoid, match=r"gave no answer within 0\.5 s and was started again"):
         served.act(Snapshot(0), str(tmp_path / "hung"), OPTIONS, None)

@@ -23,6 +23,7 @@ from rollouts.pools.pool import (
     StartFailed,
     Task,
     TaskFailed,
+    Waiting,
 )
 from rollouts.pools.scheduler import Scheduler
 from rollouts.pools.slots import Kill, Send, Start
@@ -428,6 +429,54 @@ def test_a_worker_at_home_gets_no_setting_up_time() -> None:
     bench.finish(0)
     bench.pass_time(10)
     assert bench.killed == [0]
+
+
+def wait_for_a_place(bench: Bench, *slots: int) -> None:
+    for slot in slots:
+        bench.scheduler.feed(Waiting(slot), bench.now)
+    bench.obey()
+
+
+def test_the_time_to_start_begins_once_there_is_a_place() -> None:
+    bench = Bench(make_units(1), limits=Limits(start_s=10))
+    for _ in range(5):
+        bench.pass_time(9.0)
+        wait_for_a_place(bench, 0)
+    assert bench.killed == []
+    bench.pass_time(10.0)
+    assert bench.killed == [0]
+
+
+def test_who_waits_for_a_place_keeps_nobody_from_being_started() -> None:
+    bench = Bench(make_units(9), slots=9, limits=Limits(starting=2))
+    assert bench.starting == {0, 1}
+    wait_for_a_place(bench, 0, 1)
+    assert bench.starting == {0, 1, 2, 3}
+
+
+def test_places_are_called_off_as_units_dwindle() -> None:
+    bench = Bench(make_units(3), slots=3, limits=Limits(starting=3))
+    wait_for_a_place(bench, 0, 1, 2)
+    bench.start(0)
+    assert (bench.starting, bench.killed) == ({1, 2}, [])
+    bench.finish(0)
+    assert (bench.starting, bench.killed) == ({1}, [2])
+    bench.finish(0)
+    assert (bench.starting, bench.killed) == (set(), [2, 1])
+    bench.lose(0)
+    assert bench.starting == {1}
+
+
+def test_a_slot_that_was_added_gets_a_worker() -> None:
+    bench = Bench(make_units(3), slots=1)
+    bench.start(0)
+    bench.scheduler.grow(2)
+    bench.obey()
+    assert bench.starting == {1}
+    bench.start(1)
+    assert {task.unit.number for task in bench.sent} == {0, 1}
+    bench.scheduler.grow(1)
+    assert bench.scheduler.live == 2
 
 
 def test_a_unit_costs_the_same_steps_however_many_workers_there_are() -> None:
