@@ -48,12 +48,12 @@ TAKEN_ALONG = "its process was ended, since another game in it hung or never beg
 @dataclass(slots=True)
 class _Process:
     """One Ray actor, with those of its seats that are taken by slots. One that is `closed` gets no more of them. It is
-    `placed` once a node has it."""
+    `placed` once a node has it (of a Ray of our own: always)."""
 
     handle: Any
     name: str
     seats: int
-    placed: bool = False
+    placed: bool
     taken: dict[int, int] = field(default_factory=dict)
     closed: bool = False
 
@@ -196,7 +196,7 @@ class RayPool:
         options = {"num_cpus": cpus * seats, "num_gpus": gpus * seats, "max_concurrency": seats}
         where = self._placement.options() if self._placement is not None else {}
         handle = RemoteRolloutActor.options(**options, **where).remote(gpus == 0, *worn)
-        process = _Process(handle, f"actor-{handle._actor_id.hex()[:16]}", seats)
+        process = _Process(handle, f"actor-{handle._actor_id.hex()[:16]}", seats, placed=self._placement is None)
         self._processes.append(process)
         if self._placement is not None:
             handle.__ray_ready__.remote().future().add_done_callback(lambda _: setattr(process, "placed", True))
