@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import warnings
 from collections.abc import Sequence
 from importlib import metadata
 from itertools import takewhile
@@ -66,6 +67,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     Without `arguments` it is all that this process does: a further Ctrl-C then does not disturb its last moments.
     """
+    if arguments is None:
+        warnings.formatwarning = lambda message, *_, **__: f"rollouts: {one_line(str(message))}\n"
     code = _run(arguments)
     if arguments is None and code > BY_SIGNAL:
         for number in (signal.SIGINT, signal.SIGTERM):

@@ -53,6 +53,7 @@ def report(
 
     folders = [find_run(run) for run in runs]
     place = Place(folders[0].storage, folders[0].path()) if out is None else Place.at(out)
+    place.storage.check_writable(place.folder)
     read = [read_run(folder, _manifest, _judge) for folder in folders]
     written = write_report(read, place, int(max_mb * MEGABYTE))
     if as_json:

@@ -92,7 +92,7 @@ def _group(run: CommittedRun, name: str, numbers: GroupNumbers, more: Mapping[st
     facts = numbers.facts
     absent = {_place(e): f"failed ({e.row.stage}: {e.row.cause})" for e in numbers.episodes if not e.row.completed}
     played = {_place(e): dict(_measures(facts, e, more)) for e in numbers.completed}
-    owed = {place: "not played yet" for place in _planned(run, facts) if place not in played and place not in absent}
+    owed = {place: why for place, why in _owed(run, facts) if place not in played and place not in absent}
     return PlayedGroup(
         name=name,
         run_id=str(run.record["run_id"]),
@@ -109,10 +109,11 @@ def _place(episode: EpisodeNumbers) -> Place:
     return episode.row.seed, episode.row.index
 
 
-def _planned(run: CommittedRun, facts: GroupFacts) -> Iterator[Place]:
+def _owed(run: CommittedRun, facts: GroupFacts) -> Iterator[tuple[Place, str]]:
     for unit in run.plan:
-        if (unit.scenario, unit.rubric, unit.policy) == facts.name:
-            yield from ((episode.seed, episode.index) for episode in unit.episodes)
+        if (unit.scenario, unit.rubric, unit.policy) == facts.name and unit.number not in run.committed:
+            why = "damaged" if run.is_damaged(unit) else "not played yet"
+            yield from (((episode.seed, episode.index), why) for episode in unit.episodes)
 
 
 def _measures(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
 from typing import Any
@@ -32,17 +32,22 @@ GroupName = tuple[str, str, str]
 
 @dataclass(frozen=True)
 class CommittedRun:
-    """Where a run lies, what it was to be (`record` is run.json's), and what is committed of its plan, by unit."""
+    """Where a run lies, what it was to be (`record` is run.json's), and what is committed of its plan, by unit.
+
+    `damaged`: files that count for nothing, by path, each with what is wrong with it.
+    """
 
     folder: RunFolder
     record: Mapping[str, Any]
     plan: Sequence[Unit]
     commits: Mapping[int, Commit]
+    damaged: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def open(cls, folder: RunFolder) -> CommittedRun:
         """As it lies there now. Errors: `UsageError` where there is no run, `StorageError`."""
-        return cls(folder, folder.read_record(), folder.read_plan(), folder.survey().committed)
+        record, plan, survey = folder.read_record(), folder.read_plan(), folder.survey()
+        return cls(folder, record, plan, survey.committed, survey.damaged)
 
     @cached_property
     def committed(self) -> frozenset[int]:
@@ -52,6 +57,11 @@ class CommittedRun:
     @property
     def storage(self) -> Storage:
         return self.folder.storage
+
+    def is_damaged(self, unit: Unit) -> bool:
+        """Was it committed once, and cannot be read any more?"""
+        name = shard_name(unit.part)
+        return any(self.path(table, name) in self.damaged for table in (EPISODES, STEPS))
 
     def path(self, *parts: str) -> str:
         """The storage's path of something in the run's folder."""

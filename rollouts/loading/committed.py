@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from rollouts.errors import UsageError
+from rollouts.naming import counted
 from rollouts.plan import episode_ids, superseding
 from rollouts.records import ShardFile, Unit
 from rollouts.run.origin import Origin, read_origin
@@ -97,7 +98,8 @@ def read_commits(folder: RunFolder, plan: Sequence[Unit]) -> dict[int, Commit]:
         found = dict(zip(plan, readers.map(lambda unit: _commit(folder, unit), plan), strict=True))
     damaged = [said for said in found.values() if isinstance(said, str)]
     if damaged:
-        warnings.warn(f"{folder.describe()}: {len(damaged)} damaged units are left out: {damaged[0]}", stacklevel=2)
+        told = counted(len(damaged), "damaged unit")
+        warnings.warn(f"{folder.describe()}: {told} left out: {damaged[0]}", stacklevel=2)
     return {unit.number: commit for unit, commit in found.items() if isinstance(commit, Commit)}
 
 

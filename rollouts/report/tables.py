@@ -38,7 +38,8 @@ def warnings_of(runs: Sequence[ReportedRun]) -> list[str]:
     """What must not be overlooked."""
     found = [line for run in runs for line in _named(run, map(str, much_not_its_own(run.manifest)), runs)]
     unfinished = [run for run in runs if run.status.owed]
-    return [*found, *(f"{run.run_id} is {run.status.state}: {_owed(run)} owed" for run in unfinished)]
+    damaged = [f"{run.run_id}: {path}: {why}" for run in runs for path, why in sorted(run.run.damaged.items())]
+    return [*found, *damaged, *(f"{run.run_id} is {run.status.state}: {_owed(run)} owed" for run in unfinished)]
 
 
 def _owed(run: ReportedRun) -> str:

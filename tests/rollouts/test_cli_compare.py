@@ -51,6 +51,15 @@ def test_two_runs_pair_by_pair(runs: Path, capsys: pytest.CaptureFixture[str]) -
     assert (agreement["first"]["value"], agreement["second"]["value"]) == (pytest.approx(4 / 6), 1.0)
 
 
+def test_what_is_damaged_is_named_so(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shard = runs / "runs/new/steps/part-0000000.parquet"
+    shard.write_bytes(shard.read_bytes()[:-9])
+    (found,) = told(capsys, "old", "new")["comparisons"]
+    assert [(u["seed"], u["not_in"], u["why"]) for u in found["unpaired"]] == [
+        *[(1, "B", "damaged"), (2, "B", "damaged"), (3, "B", "damaged")],
+    ]
+
+
 def test_what_is_shown_to_people(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["compare", "old", "new"]) == 0
     out = capsys.readouterr().out

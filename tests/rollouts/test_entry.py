@@ -37,3 +37,16 @@ def test_afterwards_the_command_itself_is_asked() -> None:
     assert done.returncode == 2
     assert done.stderr.startswith("rollouts: ")
     assert done.stderr.count("\n") == 1
+
+
+WARNS = """
+import warnings
+from rollouts import cli
+cli._run = lambda _: warnings.warn("a\\nb") or 0
+cli.main()
+"""
+
+
+def test_a_warning_is_one_line_without_a_place_in_our_code() -> None:
+    done = subprocess.run([sys.executable, "-c", WARNS], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert (done.stdout, done.stderr) == ("", "rollouts: a b\n")

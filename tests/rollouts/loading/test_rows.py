@@ -73,7 +73,7 @@ def test_what_else_lies_in_the_folders_is_not_read(tmp_path: Path) -> None:
     assert keys(place(run)) == keys_of(run, (10, 7, 1))
     (episodes / "part-0000003.parquet").write_bytes((episodes / "part-0000000.parquet").read_bytes()[:-8])
     (episodes / "part-0000004.parquet").write_bytes(b"")
-    with pytest.warns(UserWarning, match=r"made: 2 damaged units are left out: .*part-0000003\.parquet is not a whole"):
+    with pytest.warns(UserWarning, match=r"made: 2 damaged units left out: .*part-0000003\.parquet is not a whole"):
         assert keys(place(run)) == keys_of(run, (10, 7, 1))
 
 
@@ -82,7 +82,7 @@ def test_a_committed_unit_whose_steps_are_damaged_is_left_out_and_named(tmp_path
     run = row_run(tmp_path)
     path = tmp_path / "made/steps/part-0000001.parquet"
     damage(path) if damage else path.write_bytes(path.read_bytes()[:100])
-    with pytest.warns(UserWarning, match=rf"1 damaged units are left out: .*steps/part-0000001\.parquet {told}"):
+    with pytest.warns(UserWarning, match=rf"1 damaged unit left out: .*steps/part-0000001\.parquet {told}"):
         assert {key for key, _ in keys(place(run))} == {key for key, _ in keys_of(run, (10, 0, 1))}
 
 

@@ -125,6 +125,15 @@ def test_script_json_has_no_character_that_html_reads() -> None:
     assert json.loads(text)["a"].startswith("</script>")
 
 
+def test_a_damaged_shard_is_a_warning(tmp_path: Path) -> None:
+    run = hostile_run(tmp_path)
+    (shard, *_) = sorted(Path(run.folder.storage.full(run.path("steps"))).glob("part-*.parquet"))
+    shard.write_bytes(shard.read_bytes()[:-9])
+    with pytest.warns(UserWarning, match="1 damaged unit left out"):
+        told = " ".join(Reader(rendered(CommittedRun.open(run.folder))).texts)
+    assert f"its steps shard {shard.name} has " in told
+
+
 def test_failed_owed_ungraded_and_out_of_schema_are_said(tmp_path: Path) -> None:
     page = rendered(hostile_run(tmp_path))
     told = " ".join(Reader(page).texts)
