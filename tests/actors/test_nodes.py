@@ -196,3 +196,76 @@ def test_a_cluster_whose_room_others_have_is_not_waited_for_for_ever(
     assert told in done.stderr
     again = rollouts(tmp_path, *nodes.words(tmp_path, seeds="0:2"), **OPEN)
     assert committed(tmp_path / "r") == 2, again.stderr
+
+
+PENDING = """
+import os, ray, time
+ray.init(os.environ["WHERE"], log_to_driver=False)
+from ray._private.state import actors
+while True:
+    found = [actor for actor in actors().values() if actor["State"] == "PENDING_CREATION"]
+    print(len(found), flush=True)
+    time.sleep(0.2)
+"""
+
+
+def test_where_nodes_come_when_they_are_needed_requests_follow_the_owed_units(
+    nodes: Nodes, one: tuple[Path, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A node of a group is one that an autoscaler made; here none comes, and what waits for one dwindles."""
+    assert one[1].node_id
+    monkeypatch.setenv("RAY_NODE_TYPE_NAME", "cpu")
+    grouped = nodes.add(cpus=1)
+    looking = subprocess.Popen(
+        [sys.executable, "-c", PENDING],
+        env={**os.environ, **OPEN, "WHERE": nodes.address},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        done = rollouts(tmp_path, *nodes.words(tmp_path, seeds="0:40"), **OPEN)
+    finally:
+        looking.terminate()
+        told, _ = looking.communicate()
+    waiting = [int(line) for line in told.splitlines()]
+    assert "40 actors (ray)" in done.stderr
+    assert max(waiting) > 8
+    most = waiting.index(max(waiting))
+    assert min(waiting[most:]) == 0
+    assert len(set(waiting[most:])) > 4, waiting
+    nodes.remove(grouped)
+
+
+GOVERNED = """
+import os, ray
+ray.init(os.environ["WHERE"], log_to_driver=False)
+from actors.governor import start_governor
+from actors.grader_actor import RemoteGraderActor
+from actors.side_pool import RayLanes, Staff
+from rollouts.calls.limits import Limits
+governors = [start_governor(Limits()) for _ in range(4)]
+lanes = RayLanes(None, Staff(RemoteGraderActor, 4, 1))
+for slot in range(4):
+    lanes.start(slot)
+lanes.wait(20.0)
+ray.get([governor.status.remote() for governor in governors])
+from ray._private.state import actors
+print(*(actor["Address"]["NodeID"] for actor in actors().values() if actor["State"] == "ALIVE"), sep="\\n")
+"""
+
+
+def test_graders_and_the_governor_leave_nodes_with_gpus_alone(nodes: Nodes, one: tuple[Path, Any]) -> None:
+    gpu = nodes.add(cpus=8, gpus=1)
+    done = subprocess.run(
+        [sys.executable, "-c", GOVERNED],
+        env={**os.environ, **OPEN, "WHERE": nodes.address},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=True,
+    )
+    places = done.stdout.split()
+    assert len(places) >= 5
+    assert one[1].node_id
+    assert gpu.node_id not in places
+    nodes.remove(gpu)

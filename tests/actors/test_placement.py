@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+
 from actors.capacity import Node, Share
 from actors.placement import Patience, Placement, away_from_gpus, matching, offer
+from rollouts.cli import main
 from rollouts.pools.pool import Failure, Noted
 
 CPU = Node("c", 4, 0, "c1", {"zone": "a", "ray.io/node-id": "c1"})
@@ -81,3 +86,14 @@ def test_who_has_a_place_again_is_waited_for_anew() -> None:
     assert patience.look(0, 1, 90.0) is None
     assert patience.look(1, 0, 100.0) is None
     assert patience.look(1, 0, 114.0) is None
+
+
+def test_labels_are_for_a_cluster_that_is_joined(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    assert main(["run", "--scenario", "basic", "--node-label", "zone=a"]) == 2
+    told = "rollouts: --node-label zone=a is for a cluster that is joined: give its --address, for a Ray of our own is"
+    assert capfd.readouterr().err == f"{told} this one machine\n"
+    assert list(tmp_path.iterdir()) == []

@@ -127,6 +127,15 @@ def test_settings_of_all_layers_become_flags_of_the_job(
     assert '"env_vars": {"RAY_JOB_STOP_WAIT_TIME_S": "30"}' in ray
 
 
+def test_where_to_play_goes_along(submit: Any) -> None:
+    words = ("--node-label", "zone=a", "--node-label", "rollouts.node=cpu", "--placement-timeout", "30")
+    code, out, err = submit(*words, "--out", "s3://b/runs", "--dry-run")
+    assert code == 0, err
+    assert out.splitlines()[-1].endswith(
+        " run --node-label zone=a --node-label rollouts.node=cpu --placement-timeout 30.0 --out s3://b/runs"
+    )
+
+
 def ignored_by_git(folder: Path) -> None:
     (folder / ".gitignore").write_text("*\n")
     subprocess.run(["git", "init", "-q"], cwd=folder, check=True)

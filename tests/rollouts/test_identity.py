@@ -37,6 +37,7 @@ def of(facts: RunFacts = FACTS, **flags: object) -> dict[str, Any]:
         {"pool": "local"},
         {"cpus_per_actor": 0.5},
         {"gpus_per_actor": 1},
+        {"node_labels": ["zone=a"], "placement_timeout_s": 5},
         {"out": "s3://elsewhere"},
         {"episodes_per_unit": 3},
         {"unit_timeout_s": 9},
