@@ -22,6 +22,8 @@ from rollouts.scratch import PREFIX, sweep_scratch
 ROOT = Path(__file__).resolve().parents[1]
 MARK_NAME = "ROLLOUTS_TEST_MARK"
 MARK = uuid.uuid4().hex
+OBEYS_CTRL_C = ("env", "--default-signal=INT")
+"""The tests may run as a shell's background job, which ignores it, and so would what they start."""
 POOLS = ("ray", "local")
 DEFEND = ("--scenario", "defend_the_center", "--frames", "none")
 

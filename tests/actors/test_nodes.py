@@ -141,13 +141,11 @@ def test_a_node_that_is_drained_gives_its_work_back_and_nobody_is_charged(
     assert_same_data(one[0], tmp_path / "r")
 
 
-def test_who_needs_no_gpu_leaves_it_free_as_long_as_there_is_room_elsewhere(
+def test_who_needs_no_gpu_goes_to_a_node_with_one_once_there_is_no_other_room(
     nodes: Nodes, one: tuple[Path, Any], tmp_path: Path
 ) -> None:
     gpu = nodes.add(cpus=1, gpus=1)
-    rollouts(tmp_path, *nodes.words(tmp_path / "a", "--actors", "1", seeds="0:2"), **OPEN)
-    assert nodes.seen == {one[1].node_id}
-    rollouts(tmp_path, *nodes.words(tmp_path / "b", seeds="0:16"), **OPEN)
+    rollouts(tmp_path, *nodes.words(tmp_path, seeds="0:40"), **OPEN)
     assert nodes.seen == {one[1].node_id, gpu.node_id}
     nodes.remove(gpu)
 

@@ -27,7 +27,7 @@ import psutil
 import pytest
 
 from rollouts.calls.fake_endpoint import FakeEndpoint
-from tests.console import ROOT, command
+from tests.console import OBEYS_CTRL_C, ROOT, command
 from tests.onnx_files import mean_colour
 
 pytestmark = pytest.mark.slow
@@ -182,7 +182,7 @@ def test_the_exit_status_of_the_job_is_ours(head: Head, tmp_path: Path) -> None:
 def test_a_job_outlives_who_watches_it_and_is_stopped_with_what_is_whole(head: Head, tmp_path: Path) -> None:
     words = command("submit", *LONG, "--seeds", "0:500", "--run-id", "r", "--json", "--address", head.url)
     watching = subprocess.Popen(
-        ["env", "--default-signal=INT", *words],  # the tests may run as a shell's background job, which ignores it
+        [*OBEYS_CTRL_C, *words],
         cwd=tmp_path,
         env=head.environment,
         stdout=subprocess.PIPE,

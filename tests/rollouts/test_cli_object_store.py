@@ -34,9 +34,8 @@ def fetch(out: str, run_id: str, into: Path) -> Path:
     return into / run_id
 
 
-@pytest.mark.parametrize("pool", ["ray", "local"])
-def test_an_interrupted_and_a_killed_run_are_resumed_and_verified(tmp_path: Path, out: str, pool: str) -> None:
-    words = (*PLAY, "--pool", pool, "--out", out, "--run-id", pool)
+def test_an_interrupted_and_a_killed_run_are_resumed_and_verified(tmp_path: Path, out: str) -> None:
+    words = (*PLAY, "--out", out, "--run-id", "r")
     owed = [24]
     for hurt in ("interrupt", "kill"):
         run = Started(tmp_path, words)
@@ -53,11 +52,11 @@ def test_an_interrupted_and_a_killed_run_are_resumed_and_verified(tmp_path: Path
     assert last[0]["episodes_owed"] < owed[2] < 24
     assert (last[-1]["state"], last[-1]["owed"]) == ("complete", 0)
     place, _, options = out.partition("?")
-    status = json.loads(rollouts(tmp_path, "status", f"{place}/{pool}?{options}", "--json").stdout)
+    status = json.loads(rollouts(tmp_path, "status", f"{place}/r?{options}", "--json").stdout)
     assert (status["state"], status["episodes"]["completed"], len(status["last_lines"])) == ("complete", 24, 5)
-    rollouts(tmp_path, "verify", f"{place}/{pool}?{options}", "--replay", "2")
+    rollouts(tmp_path, "verify", f"{place}/r?{options}", "--replay", "2")
     rollouts(tmp_path, *PLAY, "--pool", "local", "--run-id", "calm")
-    found = fetch(out, pool, tmp_path / "copy")
+    found = fetch(out, "r", tmp_path / "copy")
     assert_same_data(found, tmp_path / "runs/calm")
     assert not [path for path in found.rglob("*") if path.is_file() and ".staging" in path.parts]
     assert left_over() == []

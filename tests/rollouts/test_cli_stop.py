@@ -18,9 +18,9 @@ from tests.same_rows import assert_same_data
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("nothing_is_left")
-@pytest.mark.parametrize("pool", ["ray", "local"])
-def test_a_run_is_stopped_from_another_terminal_and_the_same_command_goes_on(tmp_path: Path, pool: str) -> None:
-    words = ("run", *DEFEND, "--seeds", "0:40", "--run-id", "r", "--pool", pool)
+def test_a_run_is_stopped_from_another_terminal_and_the_same_command_goes_on(tmp_path: Path) -> None:
+    """Its driver is told as by a signal; what one does to a run on Ray is in test_cli_signals.py."""
+    words = ("run", *DEFEND, "--seeds", "0:40", "--run-id", "r", "--pool", "local")
     run = Started(tmp_path, words)
     run.wait_for("progress")
     going = json.loads(rollouts(tmp_path, "status", "r", "--json").stdout)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.console import ROOT
+from tests.console import OBEYS_CTRL_C, ROOT
 
 pytestmark = pytest.mark.slow
 
@@ -20,7 +20,7 @@ BEGIN = "import sys; from rollouts.entry import main; sys.exit(main())"
 def test_a_ctrl_c_among_the_imports_ends_it_without_a_traceback(tmp_path: Path) -> None:
     (tmp_path / "cyclopts.py").write_text("import time\nprint('importing', flush=True)\ntime.sleep(30)\n")
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join((str(tmp_path), str(ROOT)))}
-    command = [sys.executable, "-c", BEGIN]
+    command = [*OBEYS_CTRL_C, sys.executable, "-c", BEGIN]
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as begun:
         assert begun.stdout is not None
         assert begun.stdout.readline() == "importing\n"

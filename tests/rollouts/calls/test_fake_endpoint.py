@@ -18,6 +18,7 @@ import pytest
 from rollouts.calls.fake_endpoint import FakeEndpoint, in_turn
 from rollouts.calls.fake_replies import FakeReply, completion, rate_limited
 from rollouts.errors import UsageError
+from tests.console import OBEYS_CTRL_C
 
 
 def post(fake: FakeEndpoint, body: Any, path: str = "/v1/chat/completions") -> tuple[int, Any, dict[str, str]]:
@@ -146,7 +147,11 @@ def test_as_a_command_it_tells_its_address_and_ends_at_ctrl_c() -> None:
         "import sys; from rollouts.calls.fake_endpoint import serve_forever; serve_forever(port=0, log=sys.stderr)"
     )
     command = subprocess.Popen(
-        [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=dict(os.environ)
+        [*OBEYS_CTRL_C, sys.executable, "-c", program],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=dict(os.environ),
     )
     assert command.stdout is not None
     address = command.stdout.readline().split()[0].removeprefix("OPENAI_BASE_URL=http://").split("/")[0]
