@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
+from rollouts.policies.chat import TOP_LOGPROBS
 from tests.deploy.files import KUBERNETES, ROOT, broken, read
 
 MODEL = "deploy/serve_llm.yaml"
 APP: tuple[str | int, ...] = ("applications", 0)
 LLM: tuple[str | int, ...] = (*APP, "args", "llm_configs", 0)
 ON_LLM = {"num_cpus": 0, "label_selector": {"rollouts.node": "llm"}}
-LETTERS = 20  # alternatives that `--answer letters` asks for, as many as OpenAI's endpoint gives at most
 
 # Serve 2.60 drops keys that it does not know without a word: the ones in use, of ServeDeploySchema, HTTPOptionsSchema,
 # ServeApplicationSchema, DeploymentSchema, LLMConfig and vLLM's engine arguments. `logprobs_mode` would change what a
@@ -67,7 +67,7 @@ def faults(config: dict[str, Any]) -> list[str]:
         "application": app["import_path"] != "ray.serve.llm:build_openai_app" or app["route_prefix"] != "/",
         "address": (config["proxy_location"], config["http_options"])
         != ("HeadOnly", {"host": "0.0.0.0", "port": 8000}),
-        "logprobs": model["engine_kwargs"].get("max_logprobs", 0) < LETTERS,
+        "logprobs": model["engine_kwargs"].get("max_logprobs", 0) < TOP_LOGPROBS,
         "ingress": app["deployments"] != [{"name": "OpenAiIngress", "ray_actor_options": ON_LLM}],
     }
     found = [f"keys at {path}" for path, known in KEYS.items() if set(at(config, path)) != known]
