@@ -29,6 +29,7 @@ KEYS: dict[tuple[str | int, ...], set[str]] = {
     (*LLM, "model_loading_config"): {"model_id", "model_source"},
     (*LLM, "engine_kwargs"): {"max_model_len", "max_logprobs"},
     (*LLM, "placement_group_config"): {"bundle_per_worker"},
+    (*LLM, "deployment_config"): {"ray_actor_options", "autoscaling_config"},
     (*LLM, "deployment_config", "autoscaling_config"): {"min_replicas", "max_replicas", "target_ongoing_requests"},
 }
 
@@ -43,7 +44,7 @@ def kinds(name: str) -> dict[str, tuple[dict[str, float], int]]:
     """What a worker of each kind has for Ray, and how many there may be."""
     if name != KUBERNETES:
         types = read(name)["available_node_types"]
-        of_instance = {"gpu": {"GPU": 1}}  # where the file leaves it to the launcher
+        of_instance = {"cpu": {"CPU": 16}, "gpu": {"CPU": 16, "GPU": 1}}  # where the file leaves it to the launcher
         return {
             kind: ({**of_instance.get(kind, {}), **node["resources"]}, node["max_workers"])
             for kind, node in types.items()
@@ -57,7 +58,8 @@ def kinds(name: str) -> dict[str, tuple[dict[str, float], int]]:
 def _of_pod(group: dict[str, Any]) -> dict[str, float]:
     limits = group["template"]["spec"]["containers"][0]["resources"]["limits"]
     own = json.loads(json.loads(group["rayStartParams"].get("resources", '"{}"')))
-    return {"GPU": float(limits.get("nvidia.com/gpu", 0)), **own}
+    cpus = group["rayStartParams"].get("num-cpus", limits["cpu"])
+    return {"CPU": float(cpus), "GPU": float(limits.get("nvidia.com/gpu", 0)), **own}
 
 
 def faults(config: dict[str, Any]) -> list[str]:
@@ -76,7 +78,9 @@ def faults(config: dict[str, Any]) -> list[str]:
 
 def _faulty_replicas(model: dict[str, Any]) -> list[str]:
     """Replicas fit on nodes whose image has vLLM and on no others, and there may be as many nodes as replicas."""
-    asked = model["placement_group_config"]["bundle_per_worker"]
+    actor = model["deployment_config"].get("ray_actor_options", {})
+    # Of LLMServer.get_deployment_options: the replica's own CPU, one unless told, is added to the first bundle.
+    asked = {"CPU": actor.get("num_cpus", 1), **model["placement_group_config"]["bundle_per_worker"]}
     scaling = model["deployment_config"]["autoscaling_config"]
     found = []
     for name in ("cluster.yaml", "deploy/gcp.yaml", KUBERNETES):
@@ -105,6 +109,7 @@ def test_the_model_keeps_to_what_we_promise() -> None:
         ((*LLM, "runtime_env"), {"env_vars": {"HF_TOKEN": "word"}}, f"keys at {LLM}"),
         ((*LLM, "placement_group_config", "bundle_per_worker"), {"GPU": 1}, "place in cluster.yaml"),
         ((*LLM, "placement_group_config", "bundle_per_worker", "GPU"), 2, f"place in {KUBERNETES}"),
+        ((*LLM, "deployment_config", "ray_actor_options"), {}, "place in cluster.yaml"),
         ((*LLM, "deployment_config", "autoscaling_config", "max_replicas"), 9, "replicas in deploy/gcp.yaml"),
     ],
 )
