@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
-from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +54,7 @@ def faulty_image(node: str, image: str) -> list[str]:
 
 def broken(name: str, path: tuple[str | int, ...], value: object) -> dict[str, Any]:
     """A copy of a file with `value` (or what a function makes of what was there) at `path`."""
-    config = deepcopy(read(name))
+    config: dict[str, Any] = json.loads(json.dumps(read(name)))  # what anchors share is no longer shared
     place: Any = config
     for step in path[:-1]:
         place = place[step]

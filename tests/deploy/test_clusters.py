@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -39,10 +40,12 @@ def faults(config: dict[str, Any]) -> list[str]:
 
 
 def _faulty_types(config: dict[str, Any], worker: str) -> list[str]:
-    provider, types = config["provider"]["type"], config.get("available_node_types")
-    if types is None:
-        return [] if provider == "local" else ["node types"]
-    found = []
+    provider, types = config["provider"]["type"], config.get("available_node_types", {})
+    if provider == "local":
+        told = config["head_start_ray_commands"] + config["worker_start_ray_commands"]
+        labels = re.findall(r"--labels=(\S+)", " ".join(told))
+        return [] if labels == ["rollouts.node=head", "rollouts.node=cpu"] else ["labels"]
+    found = [] if set(types) == {"head", "cpu", "gpu", "llm"} else ["kinds"]
     if types[config["head_node_type"]]["resources"].get("CPU") != 0:
         found.append("head plays")
     for name, node in types.items():
@@ -83,11 +86,12 @@ def test_it_keeps_to_what_we_promise(name: str) -> None:
         (("docker", "run_options", 7), "--env RAY_JOB_STOP_WAIT_TIME_S=3", "environment"),
         (("docker", "image"), "rayproject/ray:latest", "image of head"),
         (("docker", "image"), lambda image: image.replace("2.60.0", "2.59.0"), "image of head"),
+        (("docker", "run_options", 5), "--env RAY_ROTATION_MAX_BYTES=0", "environment"),
         (("file_mounts",), {}, "token"),
         (("head_start_ray_commands", 1), lambda told: told.replace("127.0.0.1", "0.0.0.0"), "dashboard"),
         (("head_start_ray_commands", 1), lambda told: told.replace("--num-cpus=0", ""), "head plays"),
         (("worker_start_ray_commands", 1), "ray start", "address"),
-        (("setup_commands",), ["pip install -U ray"], "setup"),
+        (("setup_commands",), ["pip install vizdoom==1.3.2"], "setup"),
     ],
 )
 def test_a_broken_copy_is_found(name: str, path: tuple[str | int, ...], value: object, fault: str) -> None:
@@ -99,6 +103,7 @@ def test_a_broken_copy_is_found(name: str, path: tuple[str | int, ...], value: o
     ("path", "value", "fault"),
     [
         (("available_node_types", "head", "resources"), {}, "head plays"),
+        (("available_node_types",), lambda kinds: {kind: kinds[kind] for kind in ("head", "cpu", "gpu")}, "kinds"),
         (("available_node_types", "gpu", "min_workers"), 1, "minimum of gpu"),
         (("available_node_types", "gpu", "labels"), {}, "label of gpu"),
         (("available_node_types", "gpu", "docker"), {}, "image of gpu"),
@@ -110,3 +115,8 @@ def test_a_broken_copy_is_found(name: str, path: tuple[str | int, ...], value: o
 )
 def test_a_broken_kind_of_node_is_found(name: str, path: tuple[str | int, ...], value: object, fault: str) -> None:
     assert faults(broken(name, path, value)) == [fault]
+
+
+def test_workers_of_ones_own_without_a_label_are_found() -> None:
+    told = broken("deploy/on_premise.yaml", ("worker_start_ray_commands", 1), "ray start --address=$RAY_HEAD_IP:6379")
+    assert faults(told) == ["labels"]

@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
+from actors.preemption import PROVIDERS
 from tests.deploy.files import EVERYWHERE, KUBERNETES, broken, faulty_image, pins, read
 
 HEAD: tuple[str | int, ...] = ("spec", "headGroupSpec", "template", "spec")
 CPU: tuple[str | int, ...] = ("spec", "workerGroupSpecs", 0)
+GPU: tuple[str | int, ...] = ("spec", "workerGroupSpecs", 1, "template", "spec", "containers", 0)
 SLEEP = re.compile(r"actors\.preemption now; sleep (\d+)")
 
 
@@ -35,12 +37,17 @@ def _faulty_pod(name: str, pod: dict[str, Any]) -> list[str]:
     (container,) = pod["containers"]
     wrong = {
         "environment": {one["name"]: one["value"] for one in container["env"]} != EVERYWHERE,
+        "keys": container.get("envFrom") != [{"secretRef": {"name": _secret(name), "optional": True}}],
         "shared memory": pod["volumes"] != [{"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": "8Gi"}}]
         or container["volumeMounts"] != [{"name": "shm", "mountPath": "/dev/shm"}],
     }
     return [f"{what} of {name}" for what, is_wrong in wrong.items() if is_wrong] + faulty_image(
         name, container["image"]
     )
+
+
+def _secret(name: str) -> str:
+    return "doom-rollouts-llm" if name == "llm" else "doom-rollouts-keys"
 
 
 def _faulty_group(group: dict[str, Any]) -> list[str]:
@@ -58,9 +65,10 @@ def _faulty_group(group: dict[str, Any]) -> list[str]:
 
 
 def _drains(pod: dict[str, Any], container: dict[str, Any]) -> bool:
-    """Told to go it tells Ray, and the pod lives until its work has been given back."""
+    """Told to go it tells Ray, and the pod lives until its work has been given back, or a stopped job has ended."""
     told = SLEEP.search(" ".join(container.get("lifecycle", {}).get("preStop", {}).get("exec", {}).get("command", [])))
-    return told is not None and int(told[1]) < pod.get("terminationGracePeriodSeconds", 30)
+    needed_s = max(PROVIDERS["now"].notice_s, int(EVERYWHERE["RAY_JOB_STOP_WAIT_TIME_S"]))
+    return told is not None and needed_s <= int(told[1]) < pod.get("terminationGracePeriodSeconds", 30)
 
 
 def test_the_cluster_keeps_to_what_we_promise() -> None:
@@ -81,6 +89,18 @@ def test_the_cluster_keeps_to_what_we_promise() -> None:
         ((*CPU, "template", "spec", "containers", 0, "env"), [], "environment of cpu"),
         ((*CPU, "template", "spec", "containers", 0, "lifecycle"), {}, "drain of cpu"),
         ((*CPU, "template", "spec", "terminationGracePeriodSeconds"), 30, "drain of cpu"),
+        (
+            (*CPU, "template", "spec", "containers", 0, "lifecycle", "preStop", "exec", "command", 2),
+            lambda told: told.replace("sleep 45", "sleep 5"),
+            "drain of cpu",
+        ),
+        ((*CPU, "template", "spec", "volumes", 0, "emptyDir", "sizeLimit"), "64Mi", "shared memory of cpu"),
+        ((*HEAD, "containers", 0, "env", 0, "value"), "0", "environment of head"),
+        ((*HEAD, "containers", 0, "envFrom"), [], "keys of head"),
+        ((*GPU, "image"), lambda image: image.replace("cu128", "cpu"), "image of gpu"),
+        ((*GPU, "image"), lambda image: image.replace("2.60.0", "2.59.0"), "image of gpu"),
+        ((*GPU, "env"), [{"name": "OPENAI_API_KEY", "value": "word"}], "environment of gpu"),
+        ((*GPU, "resources", "limits"), {"cpu": "8"}, "gpu of gpu"),
         (
             ("spec", "workerGroupSpecs", 2, "rayStartParams"),
             {"labels": "rollouts.node=llm"},
