@@ -18,7 +18,7 @@ from ray import exceptions
 
 from actors.capacity import Node, Share
 from actors.placement import Placement, matching
-from actors.ray_pool import why
+from actors.ray_reasons import why
 from actors.served_policy import Held, ServedPolicies
 from rollouts.errors import RunStopped, UsageError
 from rollouts.policies.base import ActsInBatches, Policy, Question

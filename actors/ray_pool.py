@@ -19,6 +19,7 @@ from ray import exceptions
 
 from actors.capacity import Share
 from actors.placement import Patience, Placement
+from actors.ray_reasons import why
 from actors.rollout_actor import WATCH, Played, Ready, RemoteRolloutActor
 from rollouts.pools.players import MakePlayer
 from rollouts.pools.pool import (
@@ -34,13 +35,11 @@ from rollouts.pools.pool import (
     TaskFailed,
     Waiting,
 )
-from rollouts.scrub import describe_error, scrub
 
 CLOSE_S = 1.0
 LOOKS = 10
 """How often the busy are gone through in the time in which each is asked once."""
 _UNREACHABLE = (exceptions.ActorUnavailableError, exceptions.NodeDiedError)
-_CREATION = "error raised in its creation task"
 Question = Literal["prepare", "play", "progress"]
 TAKEN_ALONG = "its process was ended, since another game in it hung or never began"
 
@@ -300,19 +299,6 @@ class RayPool:
         self._end(actor.process)
         preempted = isinstance(error, exceptions.RayActorError) and error.preempted
         return [Lost(slot, why(error), preempted, unreachable=isinstance(error, _UNREACHABLE)) for slot in slots]
-
-
-def why(error: BaseException) -> str:
-    """Ray's reason in one line, without its ids and tables."""
-    if isinstance(error, exceptions.RayTaskError) and error.cause is not None:
-        return describe_error(error.cause)
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    if isinstance(error, exceptions.RuntimeEnvSetupError):
-        return scrub(": ".join(dict.fromkeys(line.rstrip(".") for line in (lines[0], lines[-1]))))
-    if lines and _CREATION in lines[0]:
-        return scrub(f"the actor could not be made: {lines[-1]}")
-    reason = next((line for line in lines if line.startswith("The actor is dead because")), lines[0] if lines else "")
-    return scrub(reason or type(error).__name__)
 
 
 def _kill(process: _Process) -> None:

@@ -19,7 +19,8 @@ from ray import exceptions
 
 from actors.nodes import alive_nodes
 from actors.placement import away_from_gpus
-from actors.ray_pool import CLOSE_S, why
+from actors.ray_pool import CLOSE_S
+from actors.ray_reasons import why
 from rollouts.pools.lanes import MakeAsyncPlayer, told
 from rollouts.pools.pool import Event, Failure, Lost, Progressed, Started, StartFailed, Task
 from rollouts.records import SideReport

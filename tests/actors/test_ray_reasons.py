@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ray import exceptions
 
-from actors.ray_pool import why
+from actors.ray_reasons import why
 
 
 def test_an_environment_that_cannot_be_set_up_is_told_with_its_reason() -> None:
