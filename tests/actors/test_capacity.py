@@ -68,3 +68,10 @@ def test_impossible_shares(share: Share) -> None:
 def test_an_autoscaler_may_yet_bring_nodes() -> None:
     assert choose_actors(FOUR_CPUS, Share(1, 0), 600, grows=True) == 600
     assert choose_actors([], Share(1, 0), None, grows=True) == 1
+
+
+def test_labels_that_no_node_has_are_told_unless_such_nodes_may_come() -> None:
+    told = "no node of Ray has --node-label zone=b: start nodes with `ray start --labels`, or leave it out"
+    with pytest.raises(UsageError, match=re.escape(told)):
+        choose_actors([], Share(1, 0), None, grows=False, labels={"zone": "b"})
+    assert choose_actors([], Share(1, 0), 3, grows=True, labels={"zone": "b"}) == 3

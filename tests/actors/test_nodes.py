@@ -45,7 +45,7 @@ class Nodes:
         """As a provider does: at once."""
         self._cluster.remove_node(node, allow_graceful=False)
 
-    def words(self, out: Path, *more: str, seeds: str = "0:24") -> tuple[str, ...]:
+    def words(self, out: Path, *more: str, seeds: str = "0:20") -> tuple[str, ...]:
         """Of a run here; forgets who played before."""
         for told in self._seen.iterdir():
             told.unlink()
@@ -113,12 +113,12 @@ def episodes_of(run: Path) -> list[dict[str, Any]]:
 
 
 def test_a_node_that_joins_in_mid_run_gets_work(nodes: Nodes, one: tuple[Path, Any], tmp_path: Path) -> None:
-    playing = begin(nodes.words(tmp_path, seeds="0:60"))
+    playing = begin(nodes.words(tmp_path, seeds="0:50"))
     until(lambda: committed(tmp_path / "r") > 0)
     assert nodes.seen == {one[1].node_id}
     late = nodes.add(cpus=1)
     out, _ = playing.communicate(timeout=PATIENCE_S)
-    assert (playing.returncode, committed(tmp_path / "r")) == (0, 60), out
+    assert (playing.returncode, committed(tmp_path / "r")) == (0, 50), out
     assert nodes.seen == {one[1].node_id, late.node_id}
     nodes.remove(late)
 
@@ -141,24 +141,11 @@ def test_a_node_that_is_drained_gives_its_work_back_and_nobody_is_charged(
     assert_same_data(one[0], tmp_path / "r")
 
 
-def test_who_needs_no_gpu_goes_to_a_node_with_one_once_there_is_no_other_room(
-    nodes: Nodes, one: tuple[Path, Any], tmp_path: Path
-) -> None:
-    gpu = nodes.add(cpus=1, gpus=1)
-    rollouts(tmp_path, *nodes.words(tmp_path, seeds="0:40"), **OPEN)
-    assert nodes.seen == {one[1].node_id, gpu.node_id}
-    nodes.remove(gpu)
-
-
 def test_labels_choose_the_nodes(nodes: Nodes, one: tuple[Path, Any], tmp_path: Path) -> None:
     assert one[1].node_id
     chosen = nodes.add(cpus=1, labels={"zone": "a"})
     rollouts(tmp_path, *nodes.words(tmp_path, "--node-label", "zone=a", seeds="0:2"), **OPEN)
     assert nodes.seen == {chosen.node_id}
-    refused = rollouts(tmp_path, *nodes.words(tmp_path / "b", "--node-label", "zone=b"), code=2, **OPEN)
-    assert refused.stderr.splitlines()[-1] == (
-        "rollouts: no node of Ray has --node-label zone=b: start nodes with `ray start --labels`, or leave it out"
-    )
     nodes.remove(chosen)
 
 
@@ -234,7 +221,7 @@ def test_where_nodes_come_when_they_are_needed_requests_follow_the_owed_units(
     nodes.remove(grouped)
 
 
-GOVERNED = """
+JUDGES = """
 import os, ray
 ray.init(os.environ["WHERE"], log_to_driver=False)
 from actors.governor import start_governor
@@ -248,22 +235,42 @@ for slot in range(4):
 lanes.wait(20.0)
 ray.get([governor.status.remote() for governor in governors])
 from ray._private.state import actors
-print(*(actor["Address"]["NodeID"] for actor in actors().values() if actor["State"] == "ALIVE"), sep="\\n")
+print(*(f"{actor['ActorClassName']}:{actor['Address']['NodeID']}" for actor in actors().values()))
+"""
+
+PLAYERS = """
+import os, ray
+ray.init(os.environ["WHERE"], log_to_driver=False)
+from actors.capacity import Share
+from actors.nodes import alive_nodes
+from actors.placement import Placement
+@ray.remote
+class Player:
+    def node(self): return ray.get_runtime_context().get_node_id()
+placement = Placement(alive_nodes, Share(1, 0))
+players = []
+for _ in range(2):
+    players.append(Player.options(num_cpus=1, **placement.options()).remote())
+    print(ray.get(players[-1].node.remote()))
 """
 
 
-def test_graders_and_the_governor_leave_nodes_with_gpus_alone(nodes: Nodes, one: tuple[Path, Any]) -> None:
-    gpu = nodes.add(cpus=8, gpus=1)
+def told_by(nodes: Nodes, code: str) -> list[str]:
+    """The words that a driver on that cluster prints."""
+    surroundings = {**os.environ, **OPEN, "WHERE": nodes.address}
     done = subprocess.run(
-        [sys.executable, "-c", GOVERNED],
-        env={**os.environ, **OPEN, "WHERE": nodes.address},
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=True,
+        [sys.executable, "-c", code], env=surroundings, capture_output=True, text=True, timeout=PATIENCE_S, check=True
     )
-    places = done.stdout.split()
-    assert len(places) >= 5
-    assert one[1].node_id
-    assert gpu.node_id not in places
+    return done.stdout.split()
+
+
+def test_who_needs_no_gpu_leaves_it_free_as_long_as_there_is_room_elsewhere(
+    nodes: Nodes, one: tuple[Path, Any]
+) -> None:
+    """Graders and the governor take no CPU, so there always is; a second player finds the node of the first full."""
+    gpu = nodes.add(cpus=8, gpus=1)
+    places = [place.split(":") for place in told_by(nodes, JUDGES)]
+    assert {"Governor", "GraderActor"} <= {kind for kind, node in places if node}
+    assert gpu.node_id not in {node for _, node in places}
+    assert told_by(nodes, PLAYERS) == [one[1].node_id, gpu.node_id]
     nodes.remove(gpu)
