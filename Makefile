@@ -7,7 +7,7 @@ DEV := $(VENV)/.dev-installed
 # The CPU build (180 MB), where pip can find one: the one on PyPI brings several GB of CUDA along.
 CPU_TORCH := torch==2.13.0+cpu
 # The tests of a file share what is dear to start. Most of them wait more than they compute.
-TWO_AT_A_TIME := --numprocesses 2 --dist loadfile --no-loadscope-reorder
+THREE_AT_A_TIME := --numprocesses 3 --dist loadfile --no-loadscope-reorder
 
 # LeRobot's pins are not ours, and its torch brings CUDA along: some 8 GB, in an environment of its own.
 LEROBOT := .venv-lerobot
@@ -25,10 +25,10 @@ demo: $(RUNTIME) ## both published scenarios, oracle and random, published seeds
 	$(VENV)/bin/rollouts run --scenario published --policy oracle --policy random --rubric rule --seeds published --frames png
 
 test: $(DEV) ## every test, the slow ones too
-	$(VENV)/bin/python -m pytest $(TWO_AT_A_TIME) --durations=15
+	$(VENV)/bin/python -m pytest $(THREE_AT_A_TIME) --durations=15
 
 test-quick: $(DEV) ## the tests that take no engine runs or Ray clusters
-	$(VENV)/bin/python -m pytest $(TWO_AT_A_TIME) -m "not slow"
+	$(VENV)/bin/python -m pytest $(THREE_AT_A_TIME) -m "not slow"
 
 check: $(DEV) ## ruff and mypy strict
 	$(VENV)/bin/ruff check .
